@@ -1,0 +1,28 @@
+# sabot_module(NAME deps…) builds the *.cpp of the current folder as the library sabot_NAME;
+# sabot_tests(NAME deps…) builds its *_test.cpp as one GoogleTest program, one ctest entry a program.
+function(sabot_sources out pattern)
+  file(GLOB found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${pattern})
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+function(sabot_module name)
+  sabot_sources(sources *.cpp)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$|_fuzz\\.cpp$")
+  add_library(sabot_${name} STATIC ${sources})
+  target_include_directories(sabot_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  list(TRANSFORM ARGN PREPEND sabot_ OUTPUT_VARIABLE dependencies)
+  target_link_libraries(sabot_${name} PUBLIC sabot_settings ${dependencies})
+endfunction()
+
+function(sabot_tests name)
+  if(NOT SABOT_TESTS)
+    return()
+  endif()
+  find_package(GTest REQUIRED)
+  sabot_sources(sources *_test.cpp)
+  add_executable(${name}_test ${sources})
+  list(TRANSFORM ARGN PREPEND sabot_ OUTPUT_VARIABLE dependencies)
+  target_link_libraries(${name}_test PRIVATE ${dependencies} GTest::gtest_main GTest::gmock)
+  add_test(NAME unit.${name} COMMAND ${name}_test)
+  set_tests_properties(unit.${name} PROPERTIES TIMEOUT 300 LABELS unit)
+endfunction()
