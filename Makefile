@@ -1,0 +1,85 @@
+# Thin wrappers over CMake, for people and for continuous integration; `make help` lists them.
+#
+# Every target installs what it misses through tools/install-dependencies and reads no standard
+# input. What is built, and how, stands in CMakeLists.txt and CMakePresets.json: this file only
+# puts commands in order. JOBS limits the parallel work.
+.DEFAULT_GOAL := stage
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+SHELL := /bin/bash
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+# Warnings are errors where the compiler is the one that CI runs; elsewhere they are only shown.
+WERROR ?= $(if $(CI),ON,OFF)
+
+release := build/release
+staged := build/sabot
+vendor := $(CURDIR)/build/vendor
+venv := build/venv
+sanitizers := address thread
+build_tree = cmake --build $(1) --parallel $(JOBS)
+# A tree that `make test` or `make bench` configured keeps its tests and benchmarks.
+configure_once = test -f $(release)/build.ninja || cmake --preset release -DSABOT_TESTS=OFF
+
+.PHONY: stage install demo test bench fuzz format lint clean help
+
+stage:  ## build Release and stage a relocatable tree in build/sabot (the default)
+	@tools/install-dependencies build
+	@$(configure_once)
+	@$(call build_tree,$(release))
+	@rm -rf $(staged)
+	@cmake --install $(release) --prefix $(staged) > $(release)/install.log
+	@echo "Staged in $(staged): try $(staged)/bin/sabot --help"
+
+install: stage  ## the same tree under PREFIX (default /usr/local)
+	@cmake --install $(release) --prefix $(PREFIX)
+
+demo: stage  ## run the experiment: an all-reduce without and with an injected error
+	@$(staged)/bin/sabot demo
+
+$(venv)/bin/python:
+	@python3 -m venv $(venv) || /usr/bin/python3 -m venv --clear $(venv)
+
+test: stage $(venv)/bin/python  ## build everything and run all tests, under sanitizers too
+	@tools/install-dependencies test
+	@$(venv)/bin/python tools/fetch-vendor $(vendor)
+	@for name in $(sanitizers); do \
+	  cmake --preset $$name -DSABOT_WERROR=$(WERROR) > build/$$name.log 2>&1 || \
+	    { cat build/$$name.log; exit 1; }; \
+	  $(call build_tree,build/$$name) --target sanitized || exit 1; \
+	done
+	@cmake --preset release -DSABOT_TESTS=ON -DSABOT_WERROR=$(WERROR) \
+	  -DSABOT_VENDOR_DIR=$(vendor) -DSABOT_VENDOR_NCCL=$(vendor)/2.28.9/libnccl.so.2 \
+	  -DSABOT_SANITIZED_TREES="$(foreach name,$(sanitizers),$(CURDIR)/build/$(name);)"
+	@$(call build_tree,$(release))
+	@ctest --test-dir $(release) --parallel $(JOBS) --output-on-failure --no-label-summary \
+	  --output-junit $(CURDIR)/build/junit.xml
+
+bench:  ## measure, print and write build/bench/*.json
+	@tools/install-dependencies build bench
+	@cmake --preset release -DSABOT_BENCH=ON
+	@$(call build_tree,$(release)) --target bench
+
+fuzz:  ## let each fuzzer search for FUZZ_SECONDS (default 60), beyond its corpus
+	@tools/install-dependencies build fuzz
+	@cmake --preset fuzz
+	@$(call build_tree,build/fuzz)
+	@tools/fuzz build/fuzz $${FUZZ_SECONDS:-60}
+
+format:  ## rewrite the C and C++ sources that differ from .clang-format
+	@tools/install-dependencies format
+	@git ls-files '*.hpp' '*.cpp' '*.h' '*.c' | xargs clang-format -i
+
+lint:  ## clang-tidy over the sources of src and products
+	@tools/install-dependencies build lint
+	@$(configure_once)
+	@$(call build_tree,$(release))
+	@git ls-files 'src/**.cpp' 'products/**.cpp' | grep -v _test.cpp | \
+	  xargs -P $(JOBS) -n 4 clang-tidy -p $(release) --quiet
+
+clean:  ## remove everything that was built
+	@rm -rf build
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
