@@ -50,12 +50,12 @@ def function_id_hpp(spec):
 
 
 FILL = {
-    "send": "(call).send = {n};", "recv": "(call).recv = {n};",
-    "inout": "(call).send = {n}; (call).recv = {n};",
-    "count": "(call).has_count = true; (call).count = {n};", "datatype": "(call).datatype = {n};",
-    "redop": "(call).redop = {n};", "root": "(call).root = {n};", "peer": "(call).peer = {n};",
-    "comm": "(call).comm = {n};", "stream": "(call).stream = {n};",
-    "rank": "(call).rank = {n};", "nranks": "(call).comm_ranks = {n};",
+    "send": "(sabot_call).send = {n};", "recv": "(sabot_call).recv = {n};",
+    "inout": "(sabot_call).send = {n}; (sabot_call).recv = {n};",
+    "count": "(sabot_call).has_count = true; (sabot_call).count = {n};", "datatype": "(sabot_call).datatype = {n};",
+    "redop": "(sabot_call).redop = {n};", "root": "(sabot_call).root = {n};", "peer": "(sabot_call).peer = {n};",
+    "comm": "(sabot_call).comm = {n};", "stream": "(sabot_call).stream = {n};",
+    "rank": "(sabot_call).rank = {n};", "nranks": "(sabot_call).comm_ranks = {n};",
 }
 
 
@@ -65,14 +65,14 @@ def function_macros(f):
     args = ", ".join(a.name for a in f.arguments)
     fill = " ".join(FILL[a.role].format(n=a.name) for a in f.arguments if a.role in FILL)
     shown = [a for a in f.arguments if a.role in ("", "config") and a.type != "ncclTeam_t"]
-    show = " ".join(f'(out).field("{a.name}", {a.name});' for a in shown if "Handle" not in a.type)
+    show = " ".join(f'(sabot_sink).field("{a.name}", {a.name});' for a in shown if "Handle" not in a.type)
     lines = [
         f"#define SABOT_PARAMS_{f.name} {params}",
         f"#define SABOT_ARGS_{f.name} {args}",
         f"#define SABOT_TAIL_PARAMS_{f.name} {', ' + params if params else ''}",
         f"#define SABOT_TAIL_ARGS_{f.name} {', ' + args if args else ''}",
-        f"#define SABOT_FILL_{f.name}(call) {fill}",
-        f"#define SABOT_SHOW_{f.name}(out) {show}",
+        f"#define SABOT_FILL_{f.name}(sabot_call) {fill}",
+        f"#define SABOT_SHOW_{f.name}(sabot_sink) {show}",
         f"#define SABOT_UNUSED_{f.name} {' '.join(f'(void){a.name};' for a in f.arguments)}",
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -50,11 +50,10 @@ struct CountingLayer {
     std::string& text;
     void field(const char* name, int value) { text += std::string(name) + "=" + std::to_string(value) + " "; }
     void field(const char* name, const void*) { text += std::string(name) + " "; }
-    void field(const char* name, std::size_t) { text += std::string(name) + " "; }
-    void field(const char* name, unsigned value) { field(name, static_cast<int>(value)); }
-    void field(const char* name, ncclScalarResidence_t value) { field(name, static_cast<int>(value)); }
-    void field(const char* name, ncclCommMemStat_t value) { field(name, static_cast<int>(value)); }
-    void field(const char* name, ncclResult_t value) { field(name, static_cast<int>(value)); }
+    template <typename T>
+    std::enable_if_t<!std::is_pointer_v<T>> field(const char* name, T value) {
+      field(name, static_cast<int>(value));
+    }
   };
   template <typename R, typename Next, typename Show>
   R around(Call&, Next next_call, Show show) {
@@ -70,7 +69,8 @@ TEST(Around, WrapsEverySlotAndShowsTheArgumentsThatACallDoesNotCarry) {
   bottom.CommSplit = [](void*, Call*, ncclComm_t, int color, int, ncclComm_t*, ncclConfig_t*) {
     return color == 7 ? ncclSuccess : ncclInternalError;
   };
-  CountingLayer layer{{&bottom, nullptr}};
+  CountingLayer layer;
+  layer.next = {&bottom, nullptr};
   Call call;
   EXPECT_EQ(Around<CountingLayer>::kTable.CommSplit(&layer, &call, nullptr, 7, 1, nullptr, nullptr),
             ncclSuccess);
