@@ -1,4 +1,5 @@
-// Knobs: precedence of the sources, wrong values as sentences, unknown names, the generated reference.
+// Knobs: precedence of the sources, wrong values as sentences, unknown names, the generated
+// reference.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,8 +1,8 @@
 // The table of knobs: what each environment variable is called, means, accepts and defaults to.
 //
-// A knob is a row of knobs.def. The enumeration, the table, the type that Snapshot::get returns and the
-// reference page are expansions of that one list, so that none of them can forget a row. The table
-// is constant data: reading it costs nothing before the first use of the library.
+// A knob is a row of knobs.def. The enumeration, the table, the type that Snapshot::get returns and
+// the reference page are expansions of that one list, so that none of them can forget a row. The
+// table is constant data: reading it costs nothing before the first use of the library.
 #pragma once
 
 #include <array>
@@ -67,9 +67,8 @@ struct Knob {
 };
 
 inline constexpr auto kKnobs = std::to_array<Knob>({
-#define SABOT_KNOB(id, type_name, name, fallback, unit, sources, option, since, example, text)   \
-  {KnobId::id, type::type_name::kKind, name, fallback, unit, sources, option, since, example, text, \
-   false},
+#define SABOT_KNOB(id, kind, name, fallback, unit, from, option, since, example, text) \
+  {KnobId::id, type::kind::kKind, name, fallback, unit, from, option, since, example, text, false},
 #define SABOT_FOREIGN(id, type_name, name, since, text) \
   {KnobId::id, type::type_name::kKind, name, "", "", kEnvironment, "", since, "", text, true},
 #include "config/knobs.def"

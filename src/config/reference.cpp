@@ -7,6 +7,18 @@
 namespace sabot::config {
 namespace {
 
+constexpr std::string_view kIntroduction = R"(# Knobs
+
+Generated from `src/config/knobs.def`; `sabot help knobs --markdown` prints it.
+
+The command line wins over the environment, the environment over the scenario file, the file over
+the default. A value that cannot be read is reported once and the next source counts. An unknown
+`SABOT_` variable is reported with the nearest known name. An empty variable counts as not set.
+
+## Ours
+
+)";
+
 std::string type_text(const Knob& knob) {
   switch (knob.kind) {
     case Kind::kSwitch: return "switch (0, 1, off, on, false, true, no, yes)";
@@ -50,18 +62,11 @@ void append_own(std::string& page, const Knob& knob) {
 }  // namespace
 
 std::string reference_markdown() {
-  std::string page =
-      "# Knobs\n\n"
-      "Generated from `src/config/knobs.def`; `sabot help knobs --markdown` prints it.\n\n"
-      "The command line wins over the environment, the environment over the scenario file, the file "
-      "over\nthe default. A value that cannot be read is reported once and the next source counts. An "
-      "unknown\n`SABOT_` variable is reported with the nearest known name. An empty variable counts "
-      "as not set.\n\n"
-      "## Ours\n\n";
+  std::string page(kIntroduction);
   for (const Knob& knob : kKnobs)
     if (!knob.foreign) append_own(page, knob);
-  page.append(
-      "## Variables of others that are honoured\n\n| variable | type | what for |\n|---|---|---|\n");
+  page.append("## Variables of others that are honoured\n\n");
+  page.append("| variable | type | what for |\n|---|---|---|\n");
   for (const Knob& knob : kKnobs) {
     if (!knob.foreign) continue;
     page.append("| `").append(knob.name).append("` | ").append(type_text(knob));

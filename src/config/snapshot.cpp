@@ -125,7 +125,8 @@ void Snapshot::assign(const Knob& knob, Source source, std::string_view text) {
     values_[static_cast<std::size_t>(knob.id)] = std::move(parsed).value();
     return;
   }
-  Problem problem{std::string(knob.name), shown(text), expected_of(knob), std::string(knob.example), ""};
+  Problem problem{std::string(knob.name), shown(text), expected_of(knob), std::string(knob.example),
+                  ""};
   problem.text = problem.name + "='" + problem.value + "' is not " + problem.expected;
   if (!problem.example.empty())
     problem.text += "; write for instance " + problem.name + "=" + problem.example;
@@ -158,7 +159,8 @@ Snapshot Snapshot::resolve(const Sources& sources) {
     if (!knob.fallback.empty()) snapshot.assign(knob, Source::kDefault, knob.fallback);
   for (const Assignment& entry : sources.file)
     snapshot.assign(knob(entry.id), Source::kFile, entry.text);
-  for (const char* const* entry = sources.environment; entry != nullptr && *entry != nullptr; ++entry) {
+  for (const char* const* entry = sources.environment; entry != nullptr && *entry != nullptr;
+       ++entry) {
     const std::string_view pair = *entry;
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos) continue;
@@ -214,7 +216,8 @@ const char* const* environment() { return ::environ; }
 
 const Snapshot& process() {
   // Never destroyed: calls may still arrive while the process's destructors run.
-  static const Snapshot& snapshot = *new Snapshot(Snapshot::resolve({.environment = environment()}));
+  static const Snapshot& snapshot =
+      *new Snapshot(Snapshot::resolve({.environment = environment()}));
   return snapshot;
 }
 

@@ -1,9 +1,10 @@
 // The values of all knobs, resolved once: command line over environment over file over default.
 //
-// A Snapshot is built from explicit sources and never changes, so that a decision can be repeated from
-// it. A value that cannot be read is a Problem and the knob falls back; so is an unknown SABOT_ variable.
-// Problems are kept, not printed: a process that has nothing to do with us must stay silent (B11).
-// Immutable, hence thread-safe. Nothing is read or allocated before the first call of process().
+// A Snapshot is built from explicit sources and never changes, so that a decision can be repeated
+// from it. A value that cannot be read is a Problem and the knob falls back; so is an unknown
+// SABOT_ variable. Problems are kept, not printed: a process that has nothing to do with us must
+// stay silent (B11). Immutable, hence thread-safe. Nothing is read or allocated before the first
+// call of process().
 #pragma once
 
 #include <array>
