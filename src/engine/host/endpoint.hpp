@@ -1,0 +1,173 @@
+// One rank's end of a communicator on CPU memory: runs collectives and send/recv over a shared
+// segment.
+//
+// The one idea: an operation is a Task, a small state machine that never blocks. One thread can
+// drive many (the operations of a group, several ranks of one communicator, both sides of an
+// exchange), and the blocking call is nothing but "advance, else wait a little". What moves where
+// is decided by schedule::choose and schedule::Program; this module moves the bytes, gives credit,
+// and notices mismatched calls, dead peers and aborts. Streams, groups, async results and who gets
+// which Error are left to comm; finding peers and watching their processes to world.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/datatype.hpp"
+#include "base/result.hpp"
+#include "link/liveness.hpp"
+#include "link/segment.hpp"
+#include "schedule/schedule.hpp"
+
+namespace sabot::host {
+
+using link::DeadPeer;
+using link::Liveness;
+
+// One operation with NCCL's meaning of count, root and in-place (see schedule::Request).
+struct Operation {
+  enum class Kind : std::uint8_t { kCollective, kSend, kRecv };
+  Kind kind = Kind::kCollective;
+  schedule::Collective collective = schedule::Collective::kAllReduce;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;                 // broadcast, reduce, gather, scatter
+  int peer = -1;                // send, recv; may be the own rank
+  const void* input = nullptr;  // may be null where this rank has no input, or count is 0
+  void* output = nullptr;       // may be null where this rank has no output, or count is 0
+  std::uint64_t count = 0;
+  std::uint64_t premul_bits = 0;  // kPreMulSum: this rank's scalar: the bytes of one element
+};
+
+enum class Progress : std::uint8_t {
+  kDone,
+  kBlocked,  // a peer has to act first; advance again, after a pause
+  kFailed,   // see Task::error(); final
+};
+
+class Endpoint;
+
+// One running operation. Filled by Endpoint::start; must then be advanced until it is done or
+// failed. Any thread may advance it, one at a time. Tasks of one endpoint may be driven by
+// different threads. Must outlive neither its endpoint nor the operation's buffers. Destroying an
+// unfinished task aborts its endpoint, since peers would wait for it for ever. Not movable: make it
+// where it stays.
+class Task {
+ public:
+  Task() = default;
+  ~Task();
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+
+  // Does all that is possible without waiting. Cheap to repeat. Once it returned kDone or kFailed
+  // it returns the same for good.
+  Progress advance();
+
+  // Why it failed; ok unless advance() returned kFailed.
+  const Status& status() const { return status_; }
+  // The collective's number on this communicator (1-based), 0 for send and recv.
+  std::uint64_t number() const { return number_; }
+
+ private:
+  friend class Endpoint;
+  friend class Executor;
+
+  enum class State : std::uint8_t { kIdle, kQueued, kRunning, kDone, kFailed };
+
+  Endpoint* endpoint_ = nullptr;
+  State state_ = State::kIdle;
+  bool has_step_ = false;
+  std::uint8_t phase_ = 0;  // where in the current step it stands
+  Operation operation_{};
+  std::uint64_t number_ = 0;  // place in the queue it belongs to
+  std::uint64_t signature_ = 0;
+  std::uint64_t moved_ = 0;         // send, recv: bytes so far
+  schedule::RankMask pending_ = 0;  // sources of the current step that have not arrived
+  std::uint64_t blocked_since_ns_ = 0;
+  std::uint64_t looked_at_ns_ = 0;  // when the slow path last ran
+  schedule::Step step_{};
+  schedule::Program program_{};
+  Status status_;
+};
+
+// How a caller waits between two advance() calls that were blocked: spins while there is a
+// processor for every rank, gives way from the start otherwise, and sleeps in growing naps after
+// about 1 ms, so that a rank that waits long costs next to nothing. reset() after progress.
+class Waiter {
+ public:
+  explicit Waiter(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+  void pause();
+  void reset() { rounds_ = 0; }
+
+ private:
+  void pause_long();
+  bool oversubscribed_;
+  std::uint32_t rounds_ = 0;
+  std::uint64_t since_ns_ = 0;
+};
+
+class Endpoint {
+ public:
+  // Opens rank's end. liveness may be null (no detection of dead peers) and must outlive the
+  // endpoint. Errors: kInvalidArgument (rank), kInvalidUsage (this rank is open already).
+  static Result<std::unique_ptr<Endpoint>> open(std::shared_ptr<link::Segment> segment, int rank,
+                                                Liveness* liveness);
+  // Leaves: peers that wait for this rank get an error, unless finalize() succeeded before.
+  ~Endpoint();
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  // More ranks than processors; what Waiter wants to know.
+  bool oversubscribed() const;
+
+  // Checks the operation, gives it its place (collectives: the next number of this communicator;
+  // send, recv: next to that peer) and prepares the task. Never blocks. Thread-safe; the order of
+  // calls is the order of execution, whatever thread advances the tasks later. Errors, which take
+  // no place: kInvalidArgument, kUnsupported; and the failure of this communicator, if it has one.
+  Status start(Task& task, const Operation& operation);
+
+  // start, then advance and wait to the end. The way for one blocking operation: no allocation
+  // unless it fails. Do not use it for one of several operations that depend on each other.
+  Status run(const Operation& operation);
+
+  // Ends this rank's part at once: its tasks return kAborted promptly, whichever thread drives
+  // them, and so does every later operation; peers that wait for it get kRemote "rank 1 aborted its
+  // communicator". Any thread, any number of times, async-signal-safe.
+  void abort();
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
+
+  // ok while the communicator is usable, else why not: kInvalidUsage (mismatched calls), kRemote (a
+  // peer died, left or aborted), kAborted (by this rank). Cheap; asks for dead peers at most every
+  // 100 ms.
+  Status async_error();
+
+  // Whether all that this rank sent has been taken by its peers; kFailed: async_error() says why.
+  Progress advance_finalize();
+  // Waits for that. After success peers take this rank's leaving as clean.
+  Status finalize();
+
+  link::Segment& segment() { return *segment_; }
+
+ private:
+  friend class Task;
+  friend class Executor;
+  struct State;
+
+  Endpoint(std::shared_ptr<link::Segment> segment, int rank, Liveness* liveness);
+
+  std::shared_ptr<link::Segment> segment_;
+  Liveness* liveness_;
+  int rank_;
+  int world_;
+  std::atomic<bool> aborted_{false};
+  std::unique_ptr<State> state_;
+};
+
+// What a rank called, in words: "AllReduce count=8 float32 sum".
+std::string describe(const Operation& operation);
+
+}  // namespace sabot::host

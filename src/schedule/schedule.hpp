@@ -1,0 +1,160 @@
+// Algorithms as pure functions: what one rank does in a collective, step by step, in elements.
+//
+// The one idea: a collective of shared-memory ranks is an exchange of numbered messages. Every rank
+// has one outbound window of slots; `put` writes its next message there once for all its readers,
+// `get` and `reduce` read message m of other ranks. A Program yields one rank's steps lazily, from
+// a few words of state and without allocation, so that the host engine can run it on the fast path,
+// and print.hpp and check.hpp can walk it. No I/O here; how bytes and waits happen is left to the
+// engine.
+//
+// Laws that check.hpp proves and every algorithm keeps:
+// * the plan and the message numbers depend only on what all ranks of the collective share: never on
+//   the rank, never on whether its buffers are the same, so that ranks agree without talking;
+// * steps run in order, one at a time, with Limits::slots messages in flight at most: no deadlock;
+// * a message is read by exactly its readers, once each;
+// * an element is reduced in one fixed order of ranks, everywhere the same: results are bitwise
+//   equal on all ranks;
+// * input may be the output (as NCCL defines in-place for the collective).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/datatype.hpp"
+
+namespace sabot::schedule {
+
+inline constexpr int kRanksMax = 64;
+using RankMask = std::uint64_t;  // bit r = rank r
+
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kAllToAll,
+  kGather,
+  kScatter,
+};
+inline constexpr int kCollectiveCount = 8;
+
+enum class Algorithm : std::uint8_t {
+  kLocal,     // one rank: a copy
+  kFlat,      // one phase: writers put chunks, every reader takes all it needs
+  kTwoPhase,  // reduce-scatter, then all-gather (or gather to the root), pipelined over chunks
+  kRing,      // neighbour to neighbour
+  kTree,      // binary tree from the root
+};
+inline constexpr int kAlgorithmCount = 5;
+
+std::string_view name_of(Collective collective);                    // "AllReduce"
+std::string_view name_of(Algorithm algorithm);                      // "two-phase"
+std::optional<Collective> parse_collective(std::string_view text);  // any case, "all_reduce" too
+bool has_root(Collective collective);
+bool has_reduction(Collective collective);
+
+// What is asked. `count` has NCCL's meaning: elements of the vector (all-reduce, broadcast,
+// reduce), or of the block of one rank (all others). Root is 0 where the collective has none.
+struct Request {
+  Collective collective = Collective::kAllReduce;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  int rank = 0;
+  int world = 1;
+  int root = 0;
+  std::uint64_t count = 0;
+};
+
+// Elements of this request's buffers on its rank; 0 where the rank has no such buffer.
+std::uint64_t input_elements(const Request& request);
+std::uint64_t output_elements(const Request& request);
+
+// What the machine offers; the same on all ranks.
+struct Limits {
+  std::uint32_t slots = 8;                // messages in flight per writer, at least 4
+  std::uint32_t slot_bytes = 256 * 1024;  // payload of one message at most
+  bool oversubscribed = false;  // more ranks than processors: a wait costs a context switch
+};
+
+struct Plan {
+  Algorithm algorithm = Algorithm::kLocal;
+  std::uint64_t chunk = 0;  // elements of one pipeline stage: of the vector, or of one rank's block
+};
+
+// The fastest plan for this request; a pure function, the same on every rank.
+Plan choose(const Request& request, const Limits& limits);
+// The plan of a given algorithm, or nothing where it cannot do this collective (ring: reductions
+// that must round once, see rounds_once()).
+std::optional<Plan> plan_for(Algorithm algorithm, const Request& request, const Limits& limits);
+// Types narrower than 32 bits of floating point, avg and PreMulSum are accumulated over all sources
+// at once and rounded once; algorithms that pass on partial sums are not offered for them.
+bool rounds_once(DataType type, ReduceOp op);
+
+enum class Buffer : std::uint8_t { kNone, kInput, kOutput };
+
+// One step. A message or a buffer area is seen as `world` or fewer equal parts: part i begins at
+// element i × part of the message, at offset + i × stride of the buffer, and has length(i)
+// elements.
+struct Step {
+  enum class Kind : std::uint8_t {
+    kPut,     // parts of `from` become my message `message`, for `readers`
+    kGet,     // from message `message` of each rank s of `sources`, at `message_offset`: part s of
+              // `to`
+    kReduce,  // combine `sources` in order (mine from `from`, others from their message `message`
+              // at `message_offset`) into `to` (unless kNone) and, if `readers`, into my message
+              // `put_message`
+    kCopy,  // length(0) elements of `from` to `to`, locally
+  };
+  Kind kind = Kind::kCopy;
+  Buffer from = Buffer::kNone;
+  Buffer to = Buffer::kNone;
+  bool finish = false;      // kReduce: the result is final (avg divides, once)
+  std::int8_t skip = -1;    // kPut: this part need not be written
+  std::uint32_t parts = 1;  // kPut
+  std::uint64_t message = 0;
+  std::uint64_t put_message = 0;
+  RankMask readers = 0;
+  RankMask sources = 0;
+  std::int8_t first_source = 0;  // kReduce: sources are combined from here upwards, wrapping around
+  std::uint64_t message_offset = 0;
+  std::uint64_t from_offset = 0;
+  std::uint64_t to_offset = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t part = 0;
+  std::uint64_t extent = 0;  // sum of the lengths of all parts
+
+  std::uint64_t length(std::uint64_t index) const {
+    const std::uint64_t begin = index * part;
+    if (begin >= extent) return 0;
+    return extent - begin < part ? extent - begin : part;
+  }
+};
+
+// One rank's steps. Copyable, no allocation. Precondition: 0 ≤ rank, root < world ≤ kRanksMax, plan
+// from choose() or plan_for() for the same request.
+class Program {
+ public:
+  Program() = default;
+  Program(const Request& request, const Plan& plan);
+
+  // Fills the next step; false at the end.
+  bool next(Step& step);
+
+  // The numbers of messages any rank puts at most: messages are numbered 0 … message_count()-1;
+  // equal on all ranks. A rank may leave numbers out.
+  std::uint64_t message_count() const { return message_count_; }
+
+ private:
+  friend struct Algorithms;
+  Request request_{};
+  Plan plan_{};
+  std::uint64_t message_count_ = 0;
+  std::uint64_t stages_ = 0;    // chunks
+  std::uint64_t stage_ = 0;     // pipeline iteration
+  std::uint32_t position_ = 0;  // step within the iteration
+};
+
+}  // namespace sabot::schedule
