@@ -31,14 +31,16 @@ struct Call {
   const void* send = nullptr;       // input buffer
   void* recv = nullptr;             // output buffer
   bool in_place = false;            // input and output begin at the same address
+  bool nonblocking = false;         // the comm was created with blocking = 0
   bool captured = false;            // the stream is being captured into a CUDA graph
   std::uint64_t group = 0;          // number of this thread's outermost group, 1-based; 0 = not in a group
   std::uint32_t group_position = 0; // 1-based position within that group
+  int group_depth = 0;              // GroupStart calls open on this thread at entry
   std::uint64_t thread = 0;         // kernel thread id
   int attempt = 0;                  // restarts by the launcher so far
   std::uint64_t nth = 0;            // n-th call of this function on this comm, 1-based
   std::uint64_t nth_collective = 0; // n-th collective on this comm, 1-based; 0 = not a collective
-  const void* target = nullptr;     // the copy of the real library that this caller would have reached
+  const void* target = nullptr;     // the engine's: which copy of the real library the caller meant
 };
 
 }  // namespace sabot::abi

@@ -1,0 +1,165 @@
+// Numbering, group bookkeeping, births and deaths of communicators.
+#include "call/boundary.hpp"
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "abi/names.hpp"
+#include "base/random.hpp"
+
+namespace sabot::call {
+namespace {
+
+using abi::FunctionId;
+using abi::Kind;
+
+// A communicator whose handle is not usable before the group ends.
+struct PendingBirth {
+  ncclComm_t* where;
+  Birth birth;
+};
+thread_local std::vector<PendingBirth>* pending_births = nullptr;
+
+bool succeeded(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+bool enqueues(Kind kind) {
+  return kind == Kind::collective || kind == Kind::p2p || kind == Kind::one_sided ||
+         kind == Kind::init || kind == Kind::derive;
+}
+
+// A field of the caller's config that may be shorter or longer than ours (B4).
+template <typename T>
+T config_field(const ncclConfig_t* config, std::size_t offset, T fallback) {
+  if (config == nullptr || config->magic != NCCL_API_MAGIC || config->size < offset + sizeof(T))
+    return fallback;
+  T value;
+  __builtin_memcpy(&value, reinterpret_cast<const char*>(config) + offset, sizeof value);
+  return value;
+}
+
+// A load and a store instead of one locked instruction (6 ns of a 25 ns budget): NCCL forbids concurrent
+// enqueues on one communicator, so only concurrent polls could lose a number.
+std::uint64_t next_number(std::atomic<std::uint64_t>& counter) {
+  const std::uint64_t number = counter.load(std::memory_order_relaxed) + 1;
+  counter.store(number, std::memory_order_relaxed);
+  return number;
+}
+
+std::uint64_t identity_of(const ncclUniqueId* id) {
+  if (id == nullptr) return 0;
+  return hash_text(std::string_view(id->internal, sizeof id->internal));
+}
+
+}  // namespace
+
+void Boundary::enter_group_fields(abi::Call& call, ThreadState& thread) {
+  call.group_depth = thread.group_depth;
+  if (thread.group_depth == 0) return;
+  call.group = thread.group;
+  if (enqueues(abi::info(call.function).kind)) call.group_position = ++thread.group_position;
+}
+
+CommRecord* Boundary::record_for(abi::Call& call, const abi::Api& engine) {
+  if (call.comm == nullptr) return nullptr;
+  CommRecord* record = registry_.find(call.comm);
+  if (record == nullptr) {
+    // Destroyed handles keep no record, so that the engine's own answer reaches the caller untouched.
+    if (registry_.is_retired(call.comm)) return nullptr;
+    Birth birth;
+    birth.handle = call.comm;
+    record = &registry_.create(birth);
+  }
+  const Kind kind = abi::info(call.function).kind;
+  if (record->rank.load(std::memory_order_relaxed) < 0 && (enqueues(kind) || kind == Kind::query))
+    Registry::ask_ranks(*record, engine, call);
+  return record;
+}
+
+void Boundary::enter(abi::Call& call, ThreadState& thread, const abi::Api& engine) {
+  call.thread = thread.thread;
+  call.attempt = attempt_;
+  if (call.has_count) call.bytes = call.count * abi::datatype_bytes(call.datatype);
+  const abi::FunctionInfo& function = abi::info(call.function);
+  call.in_place = call.send != nullptr && call.send == call.recv;
+  enter_group_fields(call, thread);
+  CommRecord* record = record_for(call, engine);
+  if (record == nullptr) {
+    call.world_rank = registry_.environment_rank();
+    record = &registry_.nowhere();
+  } else {
+    call.comm_label = record->label;
+    call.comm_name = record->name;
+    call.rank = record->rank.load(std::memory_order_relaxed);
+    call.comm_ranks = record->ranks.load(std::memory_order_relaxed);
+    call.world_rank = record->world_rank.load(std::memory_order_relaxed);
+    call.nonblocking = record->nonblocking;
+    if (function.kind == Kind::collective) call.nth_collective = next_number(record->collectives);
+  }
+  // Retired before it is forwarded: the library may hand out the address again before this call returns.
+  if (function.kind == Kind::destroy || function.kind == Kind::abort) registry_.retire(call.comm);
+  call.nth = next_number(record->nth[static_cast<std::size_t>(call.function)]);
+}
+
+void Boundary::close_group(ThreadState& thread, ncclResult_t result) {
+  if (thread.group_depth > 0) --thread.group_depth;
+  if (thread.group_depth > 0 || pending_births == nullptr) return;
+  for (const PendingBirth& pending : *pending_births) {
+    if (!succeeded(result) || *pending.where == nullptr) continue;
+    Birth birth = pending.birth;
+    birth.handle = *pending.where;
+    registry_.create(birth);
+  }
+  pending_births->clear();
+}
+
+void Boundary::leave(const abi::Call& call, ThreadState& thread, ncclResult_t result) {
+  switch (call.function) {
+    case FunctionId::kGroupStart:
+      if (!succeeded(result)) return;
+      if (thread.group_depth++ == 0) {
+        thread.group = ++thread.groups;
+        thread.group_position = 0;
+      }
+      return;
+    case FunctionId::kGroupEnd:
+    case FunctionId::kGroupSimulateEnd: close_group(thread, result); return;
+    case FunctionId::kCommDestroy:
+    case FunctionId::kCommAbort:
+      if (!succeeded(result)) registry_.revive(call.comm);  // refused: the communicator still exists
+      return;
+    default: return;
+  }
+}
+
+void Boundary::created(const abi::Call& call, ThreadState& thread, ncclResult_t result,
+                       const Creation& creation) {
+  if (!succeeded(result) || creation.where == nullptr) return;
+  CommRecord* parent = registry_.find(call.comm);
+  const std::uint32_t child_number = parent == nullptr ? 0 : parent->children.fetch_add(1);
+  std::uint64_t identity = identity_of(creation.id);
+  const bool all_at_once = call.function == FunctionId::kCommInitAll;
+  if (all_at_once) identity = mix(reinterpret_cast<std::uintptr_t>(*creation.where), thread.thread);
+  const bool in_group = thread.group_depth > 0;
+  for (int i = 0; i < creation.count; ++i) {
+    Birth birth;
+    birth.rank = parent != nullptr ? -1 : (all_at_once ? i : call.rank);
+    birth.ranks = parent != nullptr ? 0 : call.comm_ranks;
+    birth.identity = identity;
+    birth.parent = parent;
+    birth.child_number = child_number;
+    birth.nonblocking = config_field(creation.config, offsetof(ncclConfig_t, blocking), 1) == 0;
+    const char* name =
+        config_field<const char*>(creation.config, offsetof(ncclConfig_t, commName), nullptr);
+    birth.name = name == nullptr ? "" : name;
+    if (in_group) {
+      if (pending_births == nullptr) pending_births = new std::vector<PendingBirth>();
+      pending_births->push_back({creation.where + i, birth});
+    } else if (creation.where[i] != nullptr) {
+      birth.handle = creation.where[i];
+      registry_.create(birth);
+    }
+  }
+}
+
+}  // namespace sabot::call

@@ -1,0 +1,17 @@
+// The text that ncclGetLastError gives for errors that Sabot made, not the library.
+//
+// A thread's own text comes first, else the process's newest (PyTorch's watchdog asks from another thread
+// than the one that saw the error). An error of the real library clears them: its own text is newer then.
+// Thread-safe; the returned pointer stays valid until the thread asks again.
+#pragma once
+
+#include <string_view>
+
+namespace sabot::call {
+
+void set_last_error(std::string_view text);
+void clear_last_error();
+// Null if there is none.
+const char* last_error();
+
+}  // namespace sabot::call

@@ -1,0 +1,48 @@
+// What the boundary remembers of one thread: whether it is inside already, and its group.
+//
+// A plain struct in initial-exec thread-local storage: no constructor, no allocation, no lock, so that it
+// can be used from any thread at any time, NCCL's own ones included (boundary rules B6, B8, B11).
+#pragma once
+
+#include <cstdint>
+
+namespace sabot::call {
+
+struct ThreadState {
+  int inside;                    // > 0 between an entry and its return: NCCL is calling itself
+  int group_depth;               // open GroupStart calls
+  std::uint32_t group_position;  // calls enqueued in the open group so far
+  std::uint64_t group;           // number of the open outermost group, 1-based
+  std::uint64_t groups;          // outermost groups opened so far
+  std::uint64_t thread;          // kernel thread id, 0 = not asked yet
+  const void* target;            // the copy of the library that the outermost call went to
+};
+
+ThreadState& thread_state();
+
+// Scope of one call that goes through the layers: calls made meanwhile by this thread are not the
+// application's.
+class Inside {
+ public:
+  explicit Inside(ThreadState& state) : state_(state) { ++state_.inside; }
+  ~Inside() { --state_.inside; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  ThreadState& state_;
+};
+
+// Keeps errno over a stretch of our own code.
+class KeepErrno {
+ public:
+  KeepErrno();
+  ~KeepErrno();
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  int value_;
+};
+
+}  // namespace sabot::call
