@@ -7,6 +7,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import atomics  # noqa: E402
+import binaries  # noqa: E402
 import documents  # noqa: E402
 import functions  # noqa: E402
 import layers  # noqa: E402
@@ -301,6 +302,35 @@ class Documents(unittest.TestCase):
         self.assertEqual(found_in_tree(documents.knobs_documented, files),
                          ["src/config/knobs.cpp:2: the knob SABOT_NEW is not in docs/reference",
                           "docs/start.md:1: SABOT_OLD is no knob of src/config"])
+
+
+class Binaries(unittest.TestCase):
+    DYNAMIC = """
+ 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]
+ 0x0000000000000001 (NEEDED)             Shared library: [libstdc++.so.6]
+ 0x000000000000000e (SONAME)             Library soname: [libsabot.so]
+"""
+    SYMBOLS = """
+   Num:    Value          Size Type    Bind   Vis      Ndx Name
+     1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND write@GLIBC_2.2.5 (2)
+     2: 0000000000001000    12 FUNC    WEAK   DEFAULT   12 ncclAllReduce
+     3: 0000000000001010    12 FUNC    GLOBAL DEFAULT   12 helper
+"""
+
+    def test_a_library_needs_only_glibc(self):
+        self.assertEqual(
+            list(binaries.needed_errors(self.DYNAMIC)),
+            ["needs libstdc++.so.6 at run time; only glibc's own libraries are allowed"])
+
+    def test_a_library_has_its_soname(self):
+        self.assertEqual(list(binaries.soname_errors(self.DYNAMIC, "libsabot.so")), [])
+        self.assertEqual(list(binaries.soname_errors(self.DYNAMIC, "libnccl.so.2")),
+                         ["has the SONAME ['libsabot.so'], not libnccl.so.2"])
+
+    def test_a_library_exports_exactly_its_list(self):
+        self.assertEqual(
+            list(binaries.export_errors(self.SYMBOLS, {"ncclAllReduce", "pncclAllReduce"})),
+            ["exports helper, which is not in its list", "does not export pncclAllReduce"])
 
 
 class Exceptions(unittest.TestCase):
