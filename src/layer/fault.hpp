@@ -1,0 +1,108 @@
+// The fault layer: makes a chosen call return a chosen error, and keeps NCCL's state as a real error would.
+//
+// Outside a group, *before* means that the call is not forwarded and *after* that it runs first. Inside a
+// group, calls only enqueue, so the application hears of either from the outermost GroupEnd: *before* lets
+// the call succeed, forwards none of this thread's later calls, makes the library drop what it already
+// holds, and the outermost GroupEnd returns the code; *after* runs the group first (DESIGN §7).
+// On a communicator created with blocking = 0, ncclCommGetAsyncError reports the code from then on; on a
+// blocking one it is untouched, because NCCL does not latch synchronous errors either.
+// ncclGetLastError answers with the fault's text (call/last_error.hpp). Decides nothing: see FaultPlan.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "abi/around.hpp"
+#include "abi/names.hpp"
+#include "call/last_error.hpp"
+#include "layer/fault_plan.hpp"
+
+namespace sabot::layer {
+
+class FaultLayer {
+ public:
+  FaultLayer(abi::Api next_api, FaultPlan& plan);
+
+  abi::Api next;
+
+  template <typename R, typename Next, typename Show>
+  R around(abi::Call& call, Next forward, Show) {
+    if constexpr (!std::is_same_v<R, ncclResult_t>) {
+      return forward();
+    } else {
+      if (call.group_depth == 0 && !plan_.concerns(call.function)) return quiet(forward());
+      return decided(call, [&] { return forward(); });
+    }
+  }
+
+  abi::Api api() { return {&table_, this}; }
+
+ private:
+  static constexpr std::size_t kAsyncMax = 64;  // non-blocking communicators with an injected error
+  struct AsyncError {
+    std::atomic<const void*> comm{nullptr};
+    std::atomic<int> result{0};
+  };
+
+  template <typename Forward>
+  ncclResult_t decided(const abi::Call& call, Forward forward) {
+    if (call.group_depth == 0) return alone(call, forward);
+    if (call.function == abi::FunctionId::kGroupEnd ||
+        call.function == abi::FunctionId::kGroupSimulateEnd)
+      return group_end(call, forward);
+    return in_group(call, forward);
+  }
+  template <typename Forward>
+  ncclResult_t alone(const abi::Call& call, Forward forward) {
+    const std::optional<Firing> firing = consider(call);
+    if (!firing) return quiet(forward());
+    if (!firing->before) {
+      const ncclResult_t result = forward();
+      if (result != ncclSuccess && result != ncclInProgress) return result;
+    }
+    return deliver(call, *firing);
+  }
+  template <typename Forward>
+  ncclResult_t in_group(const abi::Call& call, Forward forward) {
+    remember(call);
+    return swallows(call) ? ncclSuccess : note_forwarded(call, forward());
+  }
+  template <typename Forward>
+  ncclResult_t group_end(const abi::Call& call, Forward forward) {
+    remember(call);
+    if (call.group_depth > 1) return inner_group_end(forward());
+    const ncclResult_t result = forward();
+    return outermost_result(call, result);
+  }
+
+  // A result of the library: if it is an error, its own text is newer than ours.
+  static ncclResult_t quiet(ncclResult_t result) {
+    if (result != ncclSuccess && result != ncclInProgress) call::clear_last_error();
+    return result;
+  }
+  std::optional<Firing> consider(const abi::Call& call) {
+    return plan_.concerns(call.function) ? plan_.consider(call) : std::nullopt;
+  }
+  // Records a firing of this call in the open group; makes the library drop the group if it is *before*.
+  void remember(const abi::Call& call);
+  bool swallows(const abi::Call& call) const;
+  ncclResult_t note_forwarded(const abi::Call& call, ncclResult_t result);
+  ncclResult_t inner_group_end(ncclResult_t result);
+  ncclResult_t outermost_result(const abi::Call& call, ncclResult_t result);
+  ncclResult_t deliver(const abi::Call& call, const Firing& firing);
+  void spoil_group(const abi::Call& call);
+  void set_async(const void* comm, ncclResult_t result);
+  ncclResult_t async_of(const void* comm) const;
+  void forget_async(const void* comm);
+
+  static ncclResult_t get_async_error(void* self, abi::Call* call, ncclComm_t comm, ncclResult_t* result);
+  static const char* get_last_error(void* self, abi::Call* call, ncclComm_t comm);
+  static ncclResult_t comm_destroy(void* self, abi::Call* call, ncclComm_t comm);
+  static ncclResult_t comm_abort(void* self, abi::Call* call, ncclComm_t comm);
+
+  FaultPlan& plan_;
+  abi::ApiTable table_;
+  std::array<AsyncError, kAsyncMax> async_{};
+};
+
+}  // namespace sabot::layer
