@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "real/elf_file.hpp"
 
 namespace sabot::real {
 
@@ -64,6 +65,10 @@ class Loader {
   virtual Result<FileFacts> inspect(const std::string& path) = 0;
   // Maps (or only pins) an object for the rest of the process, RTLD_LOCAL. kNotFound with the loader's text.
   virtual Result<Opened> open(const std::string& name, Open how) = 0;
+  // What the loader's cache names under this name, best first; all paths exist or existed.
+  virtual std::vector<std::string> cached_paths(const std::string& name) = 0;
+  // How NCCL is bound into a file; reads all of it in the worst case.
+  virtual Result<NcclLinkage> linkage(const std::string& path) = 0;
   // The address of a dynamic symbol defined by this very object, or null.
   virtual void* symbol_in(const MappedObject& object, const char* name) = 0;
   // What RTLD_NEXT answers to Sabot, or null.

@@ -31,6 +31,7 @@ struct SearchSettings {
   std::string real_nccl;     // SABOT_REAL_NCCL: if set, this file or an error, and every call goes there
   std::string conda_prefix;  // CONDA_PREFIX
   std::string nccl_root;     // NCCL_ROOT
+  std::string library_path;  // LD_LIBRARY_PATH, asked again where the bare name only leads to our stand-in
 };
 
 // The places, in the order of the search.
@@ -42,6 +43,8 @@ enum class Place : std::uint8_t {
   kConda,       // CONDA_PREFIX/lib
   kNcclRoot,    // NCCL_ROOT/lib
   kLoaderName,  // the loader's own search for libnccl.so.2, libnccl.so
+  kLibraryPath,
+  kLoaderCache,  // /etc/ld.so.cache
 };
 const char* to_string(Place place);
 
@@ -68,13 +71,15 @@ class Copy {
   // Its own library (libnccl.so*), not NCCL linked statically into something that also calls it.
   bool is_dedicated() const { return dedicated_; }
 
+  const MappedObject& object() const { return object_; }
+
   // "AllReduce" → its pncclAllReduce, else its ncclAllReduce, else null.
   void* symbol(std::string_view function) const;
   // Why symbol() was null; since = the release that introduced the function (22907), 0 = unknown. One line.
   std::string missing_text(std::string_view function, int since) const;
   // Whether an address lies in its mapping. Async-signal-safe.
   bool contains(const void* address) const noexcept { return object_.covers(address); }
-  // "/path (NCCL 2.28.9, build id 1234…)"
+  // "/path (NCCL 2.28.9, build id 1234abcd)"
   std::string text() const;
 
   // Remembers that a call came through Sabot and went here; cheap when repeated.
@@ -141,17 +146,39 @@ class RealLibrary {
 
   static constexpr std::size_t kCopiesMax = 16;
   static constexpr std::size_t kRoutesMax = 128;
+  static constexpr std::size_t kWrappersMax = 8;
+  // Where the calls of one object go. Readers take what they find only if version_ did not move.
   struct CachedRoute {
     std::atomic<std::uintptr_t> begin{0};
     std::atomic<std::uintptr_t> end{0};
     std::atomic<const Copy*> copy{nullptr};
-    std::atomic<Caller> caller{Caller::kApplication};
   };
+
+  const Copy* copy_at(const void* address) const noexcept;
+  const Copy* known(const MappedObject& object) const noexcept;
+  bool in_wrapper(const void* address) const noexcept;
+  const Copy* cached_route(const void* return_address) const noexcept;
+  const Copy* look_up_route(const void* return_address) const;
+  const Copy* add_copy(std::unique_ptr<Copy> copy);
+  bool adopt_mapped(const std::vector<MappedObject>& objects);
+  bool leads_to_wrapper(const void* function) const;
+  void forget_routes();
 
   Loader* loader_;
   const Copy* chosen_ = nullptr;
   std::vector<Rejection> rejected_;
-  std::mutex mutex_;
+  std::array<std::unique_ptr<Copy>, kCopiesMax> copies_;  // written before count_ grows, then constant
+  std::atomic<std::size_t> count_{0};
+  std::atomic<std::uint64_t> changes_seen_{0};
+  mutable std::mutex mutex_;  // guards what follows against other writers
+  struct Range {
+    std::atomic<std::uintptr_t> begin{0};
+    std::atomic<std::uintptr_t> end{0};
+  };
+  mutable std::array<Range, kWrappersMax> wrappers_;  // filled from the front, end last, never emptied
+  mutable std::atomic<std::uint32_t> version_{0};  // odd while routes_ is being changed
+  mutable std::array<CachedRoute, kRoutesMax> routes_;
+  mutable std::size_t route_next_ = 0;
 };
 
 // Finds and opens the library. kNotFound: the message names every place searched with its reason.
@@ -161,9 +188,21 @@ Result<std::unique_ptr<RealLibrary>> open(Loader& loader, const SearchSettings& 
 // The text of a failed search: one line a place.
 std::string searched_text(const std::vector<Rejection>& rejected);
 
+// A copy of NCCL that is mapped but that no call reached through us.
+struct Bypass {
+  std::string path;
+  // Nothing in the process is linked to it by name, so it was opened by handle; otherwise it may be that
+  // the program simply never called NCCL.
+  bool by_handle;
+  std::string text;  // one line: what happened, why, what to do about it
+};
+
 // A preload cannot see calls through dlopen/dlsym handles, nor into NCCL that is linked statically with
-// local symbols. At exit, or at any later point: one line per copy that is mapped but was never reached
-// through us, with what to do about it; `real` is null if no call ever came.
-std::vector<std::string> bypassed(Loader& loader, const RealLibrary* real);
+// local symbols. To be asked at exit or at any later point; `real` is null if no call ever came.
+std::vector<Bypass> bypassed(Loader& loader, const RealLibrary* real);
+
+// Objects of this process that carry NCCL where nothing can be preloaded over it (case C2). Reads their
+// files, about a second per GiB: ask only where CUDA was used and nothing attached.
+std::vector<Bypass> hidden_in_process(Loader& loader);
 
 }  // namespace sabot::real
