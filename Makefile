@@ -18,6 +18,8 @@ staged := build/sabot
 vendor := $(CURDIR)/build/vendor
 venv := build/venv
 sanitizers := address thread
+empty :=
+semicolon_list = $(subst $(empty) $(empty),;,$(strip $(1)))
 build_tree = cmake --build $(1) --parallel $(JOBS)
 # A tree that `make test` or `make bench` configured keeps its tests and benchmarks.
 configure_once = test -f $(release)/build.ninja || cmake --preset release -DSABOT_TESTS=OFF
@@ -51,7 +53,7 @@ test: stage $(venv)/bin/python  ## build everything and run all tests, under san
 	done
 	@cmake --preset release -DSABOT_TESTS=ON -DSABOT_WERROR=$(WERROR) \
 	  -DSABOT_VENDOR_DIR=$(vendor) -DSABOT_VENDOR_NCCL=$(vendor)/2.28.9/libnccl.so.2 \
-	  -DSABOT_SANITIZED_TREES="$(foreach name,$(sanitizers),$(CURDIR)/build/$(name);)"
+	  -DSABOT_SANITIZED_TREES="$(call semicolon_list,$(addprefix build/,$(sanitizers)))"
 	@$(call build_tree,$(release))
 	@ctest --test-dir $(release) --parallel $(JOBS) --output-on-failure --no-label-summary \
 	  --output-junit $(CURDIR)/build/junit.xml
