@@ -14,8 +14,6 @@
 namespace sabot::real {
 namespace {
 
-// One table of a real file: libtorch's .symtab with debug information is below 200 MiB.
-constexpr std::uint64_t kTableBytesMax = 512ull << 20;
 constexpr std::uint64_t kNameBytesMax = 4096;
 constexpr std::uint64_t kHashPieceBytes = 64 << 10;
 
@@ -104,16 +102,6 @@ Status ElfFile::read(std::uint64_t offset, void* into, std::uint64_t bytes) cons
     bytes -= static_cast<std::uint64_t>(got);
   }
   return {};
-}
-
-template <typename Item>
-Result<std::vector<Item>> ElfFile::table(std::uint64_t offset, std::uint64_t bytes,
-                                         const char* what) const {
-  if (bytes > kTableBytesMax || bytes > bytes_)
-    return malformed(std::string(what) + " claims " + std::to_string(bytes) + " bytes");
-  std::vector<Item> items(bytes / sizeof(Item));
-  if (!items.empty()) SABOT_TRY(read(offset, items.data(), items.size() * sizeof(Item)));
-  return items;
 }
 
 bool ElfFile::is_native() const { return header_.e_machine == kNativeMachine; }

@@ -73,6 +73,9 @@ class ElfFile {
   Result<NcclLinkage> nccl_linkage() const;
 
  private:
+  // One table of a real file: the symbols of a libtorch with debug information stay below 200 MiB.
+  static constexpr std::uint64_t kTableBytesMax = 512ull << 20;
+
   // Closes what it holds; gives it away when moved.
   class Descriptor {
    public:
@@ -123,5 +126,15 @@ class ElfFile {
   std::vector<Elf64_Sym> dynamic_symbols_;
   std::string dynamic_strings_;
 };
+
+template <typename Item>
+Result<std::vector<Item>> ElfFile::table(std::uint64_t offset, std::uint64_t bytes,
+                                         const char* what) const {
+  if (bytes > kTableBytesMax || bytes > bytes_)
+    return malformed(std::string(what) + " claims " + std::to_string(bytes) + " bytes");
+  std::vector<Item> items(bytes / sizeof(Item));
+  if (!items.empty()) SABOT_TRY(read(offset, items.data(), items.size() * sizeof(Item)));
+  return items;
+}
 
 }  // namespace sabot::real
