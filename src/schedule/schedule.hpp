@@ -8,7 +8,8 @@
 // engine.
 //
 // Laws that check.hpp proves and every algorithm keeps:
-// * the plan and the message numbers depend only on what all ranks of the collective share: never on
+// * the plan and the message numbers depend only on what all ranks of the collective share: never
+// on
 //   the rank, never on whether its buffers are the same, so that ranks agree without talking;
 // * steps run in order, one at a time, with Limits::slots messages in flight at most: no deadlock;
 // * a message is read by exactly its readers, once each;
@@ -95,30 +96,30 @@ bool rounds_once(DataType type, ReduceOp op);
 
 enum class Buffer : std::uint8_t { kNone, kInput, kOutput };
 
-// One step. A message or a buffer area is seen as `world` or fewer equal parts: part i begins at
-// element i × part of the message, at offset + i × stride of the buffer, and has length(i)
+// One step. A message, or the area of a buffer it comes from or goes to, is seen as parts: part i
+// lies at element i × part of the message and at offset + i × stride of the buffer, length(i)
 // elements.
 struct Step {
   enum class Kind : std::uint8_t {
-    kPut,     // parts of `from` become my message `message`, for `readers`
-    kGet,     // from message `message` of each rank s of `sources`, at `message_offset`: part s of
-              // `to`
-    kReduce,  // combine `sources` in order (mine from `from`, others from their message `message`
-              // at `message_offset`) into `to` (unless kNone) and, if `readers`, into my message
+    kPut,     // all parts of `from` become my message `message`, for `readers`
+    kGet,     // of message `message` of each s in `sources`, what lies at `message_offset` becomes
+              // part s of `to` (part 0 where parts is 1)
+    kReduce,  // combine length(0) elements of all `sources` (mine: at `from`; others: message
+              // `message` at `message_offset`) to `to` and, if `readers`, to my message
               // `put_message`
-    kCopy,  // length(0) elements of `from` to `to`, locally
+    kCopy,    // length(0) elements of `from` become those of `to`
   };
   Kind kind = Kind::kCopy;
   Buffer from = Buffer::kNone;
   Buffer to = Buffer::kNone;
-  bool finish = false;      // kReduce: the result is final (avg divides, once)
-  std::int8_t skip = -1;    // kPut: this part need not be written
-  std::uint32_t parts = 1;  // kPut
+  bool finish = false;           // kReduce: this makes the final value (avg divides here)
+  std::int8_t skip = -1;         // kPut: nobody reads this part
+  std::int8_t first_source = 0;  // kReduce: the order begins here and goes up, wrapping around
+  std::uint32_t parts = 1;
   std::uint64_t message = 0;
   std::uint64_t put_message = 0;
   RankMask readers = 0;
   RankMask sources = 0;
-  std::int8_t first_source = 0;  // kReduce: sources are combined from here upwards, wrapping around
   std::uint64_t message_offset = 0;
   std::uint64_t from_offset = 0;
   std::uint64_t to_offset = 0;
@@ -133,8 +134,10 @@ struct Step {
   }
 };
 
-// One rank's steps. Copyable, no allocation. Precondition: 0 ≤ rank, root < world ≤ kRanksMax, plan
-// from choose() or plan_for() for the same request.
+struct Cursor;
+
+// One rank's steps. Copyable, no allocation. Precondition: 0 ≤ rank, root < world ≤ kRanksMax, and
+// the plan is one of choose() or plan_for() for the same request.
 class Program {
  public:
   Program() = default;
@@ -143,18 +146,20 @@ class Program {
   // Fills the next step; false at the end.
   bool next(Step& step);
 
-  // The numbers of messages any rank puts at most: messages are numbered 0 … message_count()-1;
-  // equal on all ranks. A rank may leave numbers out.
+  // Messages are numbered 0 … message_count()-1, the same count on all ranks, in the order in which
+  // a rank puts them and in which each reader takes them. A rank may leave numbers out.
   std::uint64_t message_count() const { return message_count_; }
 
  private:
-  friend struct Algorithms;
   Request request_{};
-  Plan plan_{};
+  std::uint64_t chunk_ = 0;
+  std::uint64_t stages_ = 0;
+  std::uint64_t iteration_ = 0;
+  std::uint64_t iterations_ = 0;
   std::uint64_t message_count_ = 0;
-  std::uint64_t stages_ = 0;    // chunks
-  std::uint64_t stage_ = 0;     // pipeline iteration
-  std::uint32_t position_ = 0;  // step within the iteration
+  std::uint32_t position_ = 0;  // within the iteration
+  std::uint32_t positions_ = 0;
+  bool (*emit_)(const Cursor&, Step&) = nullptr;
 };
 
 }  // namespace sabot::schedule
