@@ -1,0 +1,82 @@
+// The journal: one JSON line for each fault that fired, written before the fault acts.
+//
+// Each process appends to its own file journal/HOST.PID.jsonl with a single write(2) on an O_APPEND
+// descriptor, so that lines of threads do not mix and a SIGKILL right after the call loses nothing.
+// The file appears with the first line. Without a run folder the lines go to the caller's sink, if
+// any. Thread-safe and lock-free; in a forked child nothing is written until it opens a journal of
+// its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace sabot::run {
+
+// Everything is borrowed for the duration of append(). Negative ranks, zero numbers and empty texts
+// mean "this call has none" and leave the field out.
+struct JournalEntry {
+  std::string_view scenario;  // its name, or its path
+  std::string_view fault;
+  std::string_view action;  // "error(SystemError)"
+  std::string_view code;    // "ncclSystemError"
+  std::string_view phase;   // "before" or "after" the real call
+  std::string_view function;
+  std::string_view comm;  // label: "c0"
+  std::string_view comm_name;
+  std::string_view datatype;
+  std::string_view redop;
+  int comm_ranks = 0;
+  int rank = -1;
+  int world_rank = -1;
+  int root = -1;
+  int peer = -1;
+  int attempt = 0;
+  bool has_count = false;
+  bool in_place = false;
+  bool captured = false;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t nth = 0;
+  std::uint64_t nth_collective = 0;
+  std::uint64_t group = 0;
+  std::uint32_t group_position = 0;
+  std::uint64_t thread = 0;
+  std::uint64_t match = 0;  // which call, of those that meet the fault's conditions, this was
+  std::uint64_t budget_claim = 0;  // which firing of the budget this was; 0 = no budget
+  std::uint64_t budget_limit = 0;
+};
+
+// The line without its end, time and process included; for tests and sinks.
+std::string to_json_line(const JournalEntry& entry);
+
+class Journal {
+ public:
+  using Sink = void (*)(std::string_view line, void* context);
+
+  Journal() = default;
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  // Before any append(). folder = "" for no file; sink may be null.
+  void open(const std::string& folder, const std::string& tag, Sink sink, void* context);
+  // An error says that this firing has no proof on disk; the job must go on.
+  Status append(const JournalEntry& entry);
+  // In the child of a fork, async-signal-safe: leaves the parent's file alone for good.
+  void after_fork_child() noexcept;
+
+ private:
+  Result<int> descriptor();
+
+  std::string path_;
+  std::atomic<int> fd_{-1};
+  std::atomic<int> owner_pid_{0};
+  Sink sink_ = nullptr;
+  void* context_ = nullptr;
+};
+
+}  // namespace sabot::run

@@ -1,0 +1,69 @@
+// Reading the pages of a run: sizes and magic are checked before anything is believed.
+#include "run/read/tally_reader.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/fd.hpp"
+#include "run/read/folder_listing.hpp"
+
+namespace sabot::run {
+namespace {
+
+constexpr std::size_t kPageBytesMax = sizeof(TallyPage) + kTallyFaultsMax * sizeof(TallySlot);
+
+// The bytes of the file, aligned as a page is; empty if it cannot be one.
+std::vector<TallySlot> read_bytes(const std::string& path, std::size_t& bytes) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
+  bytes = static_cast<std::size_t>(facts.st_size);
+  if (bytes < sizeof(TallyPage) || bytes > kPageBytesMax) return {};
+  std::vector<TallySlot> buffer(bytes / sizeof(TallySlot) + 1);
+  const ssize_t got = ::pread(file.get(), buffer.data(), bytes, 0);
+  if (got != static_cast<ssize_t>(bytes)) return {};
+  return buffer;
+}
+
+bool parse_page(const std::string& path, TallyRecord& record) {
+  std::size_t bytes = 0;
+  const std::vector<TallySlot> buffer = read_bytes(path, bytes);
+  if (buffer.empty()) return false;
+  const auto& page = *reinterpret_cast<const TallyPage*>(buffer.data());
+  if (std::memcmp(page.magic, "SABOTTLY", sizeof page.magic) != 0) return false;
+  std::atomic_thread_fence(std::memory_order_acquire);  // pairs with: open
+  if (page.version != kTallyVersion || page.slot_bytes != kTallySlotBytes ||
+      page.fault_count > kTallyFaultsMax ||
+      bytes < sizeof(TallyPage) + page.fault_count * sizeof(TallySlot))
+    return false;
+  record.pid = page.pid;
+  record.started_ns = page.started_ns;
+  record.plan_hash = page.plan_hash;
+  record.calls_seen = page.calls_seen.load();
+  record.errors_from_real = page.errors_from_real.load();
+  record.faults_fired = page.faults_fired.load();
+  record.slots.assign(page.slots(), page.slots() + page.fault_count);
+  return true;
+}
+
+}  // namespace
+
+std::vector<TallyRecord> read_tallies(const std::string& run_folder,
+                                      std::vector<std::string>& problems) {
+  std::vector<TallyRecord> records;
+  const std::string folder = run_folder + "/tally";
+  for (const std::string& name : list_folder(folder, "")) {
+    TallyRecord record;
+    record.tag = name;
+    if (parse_page(folder + "/" + name, record))
+      records.push_back(std::move(record));
+    else
+      problems.push_back("'" + folder + "/" + name + "' is no tally of this version");
+  }
+  return records;
+}
+
+}  // namespace sabot::run
