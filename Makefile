@@ -40,11 +40,10 @@ install: stage  ## the same tree under PREFIX (default /usr/local)
 demo: stage  ## run the experiment: an all-reduce without and with an injected error
 	@$(staged)/bin/sabot demo
 
-$(venv)/bin/python:
-	@python3 -m venv $(venv) || /usr/bin/python3 -m venv --clear $(venv)
-
-test: stage $(venv)/bin/python  ## build everything and run all tests, under sanitizers too
-	@tools/install-dependencies test
+test:  ## build everything and run all tests, under sanitizers too
+	@tools/install-dependencies build test
+	@$(MAKE) --no-print-directory stage
+	@test -x $(venv)/bin/pip || python3 -m venv $(venv) || /usr/bin/python3 -m venv --clear $(venv)
 	@$(venv)/bin/python tools/fetch-vendor $(vendor)
 	@for name in $(sanitizers); do \
 	  cmake --preset $$name -DSABOT_WERROR=$(WERROR) > build/$$name.log 2>&1 || \
