@@ -91,22 +91,27 @@ Step without_self(Step step, int rank) {
 
 std::string describe(const Step& step) { return verb_of(step) + (" " + object_of(step)); }
 
-std::string headline(const Request& request, const Plan& plan) {
+std::string describe(const Request& request) {
   const std::uint64_t bytes = request.count * bytes_of(request.type);
-  const Program program(request, plan);
-  const std::uint64_t chunks = plan.chunk == 0 ? 0 : (request.count + plan.chunk - 1) / plan.chunk;
   std::string text(name_of(request.collective));
   text += " of " + number(request.count) + " " + std::string(name_of(request.type)) + " (" +
           format_bytes(bytes) + ") on " + std::to_string(request.world) + " ranks";
   if (has_root(request.collective)) text += ", root " + std::to_string(request.root);
-  return text + ": " + std::string(name_of(plan.algorithm)) + ", " + number(chunks) +
+  return text;
+}
+
+std::string describe(const Plan& plan, const Request& request) {
+  const std::uint64_t messages = Program(request, plan).message_count();
+  const std::uint64_t chunks = plan.chunk == 0 ? 0 : (request.count + plan.chunk - 1) / plan.chunk;
+  return std::string(name_of(plan.algorithm)) + ": " + number(chunks) +
          (chunks == 1 ? " chunk of " : " chunks of ") +
-         number(std::min(plan.chunk, request.count)) + ", " + number(program.message_count()) +
-         (program.message_count() == 1 ? " message" : " messages") + " a rank at most";
+         number(std::min(plan.chunk, request.count)) + " elements, " + number(messages) +
+         (messages == 1 ? " message" : " messages") + " a rank";
 }
 
 std::string print(const Request& request, const Plan& plan, std::uint64_t steps_max) {
-  std::string text = headline(request, plan) + "\nrank  step  does    what\n";
+  std::string text =
+      describe(request) + "\n" + describe(plan, request) + "\nrank  step  does    what\n";
   for (int r = 0; r < request.world; ++r) {
     Request mine = request;
     mine.rank = r;

@@ -16,9 +16,9 @@ namespace {
 constexpr std::uint64_t kCounts[] = {0, 1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 64, 65, 100, 257};
 
 std::string name_of_case(const Request& request, const Plan& plan, const CheckOptions& options) {
-  return headline(request, plan) + (options.in_place ? ", in place" : "") + ", " +
-         std::to_string(options.slots) + " slots of " + std::to_string(options.slot_bytes) +
-         " bytes";
+  return describe(request) + ", " + describe(plan, request) +
+         (options.in_place ? ", in place" : "") + ", " + std::to_string(options.slots) +
+         " slots of " + std::to_string(options.slot_bytes) + " bytes";
 }
 
 // All counts, roots and aliasings of one collective on one algorithm, with slots so small that
@@ -143,7 +143,8 @@ TEST(Check, AnOverlapThatTheCollectiveDoesNotDefineIsReported) {
 TEST(Print, AFlatAllReduceReadsAsATable) {
   const Request request{Collective::kAllReduce, DataType::kFloat32, ReduceOp::kSum, 0, 2, 0, 6};
   EXPECT_EQ(print(request, choose(request, Limits{})),
-            R"(AllReduce of 6 float32 (24B) on 2 ranks: flat, 1 chunk of 6, 1 message a rank at most
+            R"(AllReduce of 6 float32 (24B) on 2 ranks
+flat: 1 chunk of 6 elements, 1 message a rank
 rank  step  does    what
    0     1  put     input[0..6) as message 0 for 1
    0     2  reduce  input[0..6) with message 0 of 1 to output[0..6)
@@ -154,9 +155,9 @@ rank  step  does    what
 
 TEST(Print, ATwoPhaseReduceShowsPartsAndIsCutWhereItIsLong) {
   const Request request{Collective::kReduce, DataType::kFloat32, ReduceOp::kSum, 0, 3, 1, 192};
-  EXPECT_EQ(
-      print(request, {Algorithm::kTwoPhase, 96}, 4),
-      R"(Reduce of 192 float32 (768B) on 3 ranks, root 1: two-phase, 2 chunks of 96, 4 messages a rank at most
+  EXPECT_EQ(print(request, {Algorithm::kTwoPhase, 96}, 4),
+            R"(Reduce of 192 float32 (768B) on 3 ranks, root 1
+two-phase: 2 chunks of 96 elements, 4 messages a rank
 rank  step  does    what
    0     1  put     input[0..96) but part 0 as message 0 for 1 2
    0     2  put     input[96..192) but part 0 as message 1 for 1 2
