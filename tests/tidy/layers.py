@@ -85,7 +85,7 @@ def link_list(source):
     if not match or not source.starts("src/") or source.name != "CMakeLists.txt":
         return
     module = source.path[len("src/"):-len("/CMakeLists.txt")]
-    known = {name.replace("/", "_"): name for name in LAW}
+    known = {name.split("/")[-1]: name for name in LAW}
     for name in match.group(2).split():
         if known.get(name) not in allowed(module, source.path):
             line = source.text.count("\n", 0, match.start()) + 1

@@ -79,7 +79,7 @@ class Layering(unittest.TestCase):
              " tests/tidy/layers.py"])
 
     def test_a_link_list_is_bounded_by_the_same_row(self):
-        text = "# Comment.\nsabot_module(comm base engine_host layer)\nsabot_tests(comm comm)\n"
+        text = "# Comment.\nsabot_module(comm base host layer)\nsabot_tests(comm comm)\n"
         self.assertEqual(
             found(layers.link_list, "src/comm/CMakeLists.txt", text),
             ["2: comm may not link layer; it may link base, abi, config, schedule, world,"
