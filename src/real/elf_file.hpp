@@ -67,8 +67,10 @@ class ElfFile {
   Status each_symbol(const Visit& visit) const;
   // Whether the loader has to bind a symbol with this prefix for the file's own code.
   Result<bool> relocates_against(std::string_view prefix) const;
-  // Whether these bytes occur in a part that is loaded and not writable.
-  Result<bool> contains_text(std::string_view text) const;
+  // Whether these bytes occur in a part that is loaded and not writable, followed by something that accept
+  // (it gets up to 48 bytes) takes; without accept anything goes.
+  using Accept = std::function<bool(std::string_view after)>;
+  Result<bool> contains_text(std::string_view text, const Accept& accept = {}) const;
 
   Result<NcclLinkage> nccl_linkage() const;
 

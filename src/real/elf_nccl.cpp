@@ -1,6 +1,5 @@
 // How NCCL is bound into a file: the questions that decide whether a preload can see its calls.
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "real/elf_file.hpp"
@@ -9,8 +8,19 @@ namespace sabot::real {
 namespace {
 
 constexpr std::uint64_t kScanBytes = 1u << 20;
-// NCCL prints it at start-up, so it stays in the read-only data of a stripped program.
-constexpr std::string_view kMarker = "NCCL version 2.";
+constexpr std::uint64_t kAfterBytes = 48;
+
+// NCCL prints "NCCL version 2.28.9+cuda13.0" at start-up, so the text stays in the read-only data of a
+// stripped program. It is put together here, or every file that contains this code would look like NCCL.
+std::string marker() { return std::string("NCCL version") + " 2."; }
+
+// What follows the marker in NCCL itself; messages of frameworks say "NCCL version 2.17 or newer".
+bool continues_as_in_nccl(std::string_view after) {
+  const std::size_t digits = after.find_first_not_of("0123456789.");
+  if (digits == 0 || digits == std::string_view::npos) return false;
+  const std::size_t cuda = after.find("+cuda");
+  return cuda != std::string_view::npos && after.substr(0, cuda).find('\0') == std::string_view::npos;
+}
 
 // What every program that creates a communicator needs; a plugin's ncclNetPlugin_v8 is not among them.
 bool is_core_name(std::string_view name) {
@@ -40,8 +50,18 @@ Result<bool> ElfFile::relocates_against(std::string_view prefix) const {
   return false;
 }
 
-Result<bool> ElfFile::contains_text(std::string_view text) const {
-  if (text.empty()) return true;
+namespace {
+
+// Whether text occurs in window so that what follows is accepted; only where enough follows, or at the end.
+bool occurs(std::string_view window, std::string_view text, const ElfFile::Accept& accept) {
+  for (std::size_t at = window.find(text); at != std::string_view::npos; at = window.find(text, at + 1))
+    if (!accept || accept(window.substr(at + text.size(), kAfterBytes))) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<bool> ElfFile::contains_text(std::string_view text, const Accept& accept) const {
   std::string window;
   for (const Elf64_Phdr& segment : segments_) {
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
@@ -50,12 +70,12 @@ Result<bool> ElfFile::contains_text(std::string_view text) const {
     window.clear();
     while (left > 0) {
       // The end of the last piece stays in front, or a match across two pieces would be missed.
-      const std::size_t kept = std::min(window.size(), text.size() - 1);
+      const std::size_t kept = std::min(window.size(), text.size() + kAfterBytes - 1);
       window.erase(0, window.size() - kept);
       const std::uint64_t bytes = std::min(left, kScanBytes);
       window.resize(kept + bytes);
       SABOT_TRY(read(at, window.data() + kept, bytes));
-      if (::memmem(window.data(), window.size(), text.data(), text.size()) != nullptr) return true;
+      if (occurs(window, text, accept)) return true;
       at += bytes;
       left -= bytes;
     }
@@ -81,7 +101,7 @@ Result<NcclLinkage> ElfFile::nccl_linkage() const {
     hidden = symbol.defined && is_core_name(symbol.name);
     return !hidden;
   }));
-  if (!hidden) hidden = SABOT_TRY(contains_text(kMarker));
+  if (!hidden) hidden = SABOT_TRY(contains_text(marker(), continues_as_in_nccl));
   return hidden ? NcclLinkage::kHidden : NcclLinkage::kNone;
 }
 

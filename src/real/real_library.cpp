@@ -157,14 +157,19 @@ const Copy* RealLibrary::known(const MappedObject& object) const noexcept {
   return nullptr;
 }
 
-// Pins every copy that is mapped: what a route points to must not go away.
+// Pins every copy that is mapped: what a route points to must not go away. Copies are made outside the lock,
+// because making one asks the library for its version, and that is foreign code that may call us.
 bool RealLibrary::adopt_mapped(const std::vector<MappedObject>& objects) {
-  bool grew = false;
+  std::vector<std::unique_ptr<Copy>> found;
   for (const MappedObject& object : objects) {
     if (!is_copy(object) || object.covers(loader_->ourselves()) || known(object) != nullptr) continue;
-    grew |= add_copy(std::make_unique<Copy>(*loader_, object, Place::kMapped,
-                                            pin(*loader_, objects, object))) != nullptr;
+    found.push_back(std::make_unique<Copy>(*loader_, object, Place::kMapped,
+                                           pin(*loader_, objects, object)));
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bool grew = false;
+  for (std::unique_ptr<Copy>& copy : found)
+    if (known(copy->object()) == nullptr) grew |= add_copy(std::move(copy)) != nullptr;
   return grew;
 }
 
@@ -263,6 +268,7 @@ const Copy* RealLibrary::look_up_route(const void* return_address) const {
 }
 
 void RealLibrary::forget_routes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
   ++version_;
   for (CachedRoute& route : routes_) route.end = 0;
   route_next_ = 0;
@@ -273,14 +279,9 @@ bool RealLibrary::maps_changed() const noexcept { return loader_->changes() != c
 
 std::optional<std::string> RealLibrary::refresh() {
   const std::uint64_t changes = loader_->changes();
-  const std::vector<MappedObject> objects = loader_->mapped();
-  bool grew = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    grew = adopt_mapped(objects);
-    forget_routes();
-    changes_seen_ = changes;
-  }
+  const bool grew = adopt_mapped(loader_->mapped());
+  forget_routes();
+  changes_seen_ = changes;
   return grew ? several_copies_text() : std::nullopt;
 }
 

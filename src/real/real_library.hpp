@@ -28,10 +28,10 @@ namespace sabot::real {
 
 // Values of the knobs and of foreign variables that take part in the search; empty = not set.
 struct SearchSettings {
-  std::string real_nccl;     // SABOT_REAL_NCCL: if set, this file or an error, and every call goes there
-  std::string conda_prefix;  // CONDA_PREFIX
-  std::string nccl_root;     // NCCL_ROOT
-  std::string library_path;  // LD_LIBRARY_PATH, asked again where the bare name only leads to our stand-in
+  std::string real_nccl = {};     // SABOT_REAL_NCCL: if set, this file or an error, and every call goes there
+  std::string conda_prefix = {};  // CONDA_PREFIX
+  std::string nccl_root = {};     // NCCL_ROOT
+  std::string library_path = {};  // LD_LIBRARY_PATH, asked again where the bare name only leads to our stand-in
 };
 
 // The places, in the order of the search.
