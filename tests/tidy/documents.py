@@ -7,6 +7,12 @@ by tests/docs. A knob is whatever src/config spells SABOT_NAME.
 import posixpath
 import re
 
+from layers import LAW
+
+TEST = re.compile(r"\bTEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")
+NAMED_TEST = re.compile(r"`([A-Z]\w*\.[A-Z]\w+)`")
+NAMED_PATH = re.compile(
+    r"`((?:api|docs|examples|include|products|share|src|tests|tools)/[\w./-]*)`")
 FENCE = re.compile(r"^\s*(?:```|~~~)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 KNOB = re.compile(r"\bSABOT_[A-Z][A-Z0-9_]*\b")
@@ -72,6 +78,48 @@ def commands(sources):
                 path = path.rstrip("/.")
                 if path not in paths and path not in folders:
                     yield source.path, number, f"there is no {path}"
+
+
+def names_exist(sources):
+    """What a document names in backticks, a path or a test, is in the tree."""
+    paths = {source.path for source in sources}
+    folders = {posixpath.dirname(path) for path in paths}
+    folders |= {posixpath.dirname(folder) for folder in folders}
+    tests = set()
+    for source in sources:
+        if source.is_cxx:
+            tests.update(".".join(pair) for pair in TEST.findall(source.text))
+    for source in sources:
+        if source.suffix != ".md" or source.starts("docs/reference/"):
+            continue
+        for number, line in enumerate(source.lines, 1):
+            for path in NAMED_PATH.findall(line):
+                if path.rstrip("/") not in paths | folders:
+                    yield source.path, number, f"there is no {path}"
+            for test in NAMED_TEST.findall(line):
+                if test not in tests:
+                    yield source.path, number, f"there is no test {test}"
+
+
+def law_in_architecture(sources):
+    """The table of ARCHITECTURE.md is the law that layers.py checks."""
+    page = next((source for source in sources if source.path == "ARCHITECTURE.md"), None)
+    if page is None:
+        return
+    rows = {}
+    for number, line in enumerate(page.lines, 1):
+        match = re.fullmatch(r"\| `([\w/]+)` \| ([\w/, ]+) \|", line)
+        if match:
+            rows[match.group(1)] = (number, match.group(2))
+    for module, allowed in LAW.items():
+        text = ", ".join(allowed) or "nothing"
+        if module == "stack":
+            continue  # stated there as a sentence: everything but the verbs
+        if module not in rows:
+            yield page.path, 1, f"the dependency law has no row for {module}"
+        elif rows[module][1] != text:
+            yield page.path, rows[module][0], f"{module} may include {text}; the law is" \
+                                              " tests/tidy/layers.py"
 
 
 def knobs_documented(sources):

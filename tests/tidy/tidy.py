@@ -55,7 +55,9 @@ TREE_RULES = [
     atomics.partners_exist,
     documents.commands,
     documents.knobs_documented,
+    documents.law_in_architecture,
     documents.links,
+    documents.names_exist,
     layers.unused_headers,
 ]
 

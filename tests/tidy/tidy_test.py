@@ -296,6 +296,25 @@ class Documents(unittest.TestCase):
                          ["README.md:3: the Makefile has no target 'fly'",
                           "README.md:5: there is no tools/gone"])
 
+    def test_paths_and_tests_in_backticks_exist(self):
+        files = {"docs/a.md": "`src/a/` `src/a/b.cpp` `src/c/` `A.IsFine` `A.IsGone`\n",
+                 "src/a/b.cpp": "TEST(A, IsFine) {\n"}
+        self.assertEqual(found_in_tree(documents.names_exist, files),
+                         ["docs/a.md:1: there is no src/c/",
+                          "docs/a.md:1: there is no test A.IsGone"])
+
+    def test_the_architecture_states_the_law(self):
+        rows = "".join(f"| `{module}` | {', '.join(allowed) or 'nothing'} |\n"
+                       for module, allowed in layers.LAW.items() if module != "stack")
+        self.assertEqual(
+            found_in_tree(documents.law_in_architecture, {"ARCHITECTURE.md": rows}), [])
+        wrong = rows.replace("| `abi` | base |", "| `abi` | comm |")
+        wrong = wrong.replace("| `base` |", "| base |")
+        self.assertEqual(
+            found_in_tree(documents.law_in_architecture, {"ARCHITECTURE.md": wrong}),
+            ["ARCHITECTURE.md:1: the dependency law has no row for base",
+             "ARCHITECTURE.md:2: abi may include base; the law is tests/tidy/layers.py"])
+
     def test_knobs_are_documented_and_documents_name_real_knobs(self):
         files = {"src/config/knobs.cpp": '{"SABOT_LOG", 1},\n{"SABOT_NEW", 2},\n',
                  "docs/reference/knobs.md": "SABOT_LOG\n", "docs/start.md": "SABOT_OLD\n",
