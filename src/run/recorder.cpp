@@ -33,8 +33,11 @@ Recorder::Recorder(const RecorderOptions& options) : tag_(process_tag()) {
         "together; give a folder on a shared file system with --run-folder";
   }
   journal_.open(folder_, tag_, options.sink, options.sink_context);
-  const Status opened = tally_.open(
-      folder_, tag_, static_cast<std::uint32_t>(options.faults.size()), options.plan_hash);
+  const Status opened =
+      tally_.open(folder_, tag_,
+                  {.fault_count = static_cast<std::uint32_t>(options.faults.size()),
+                   .slot_bytes = options.slot_bytes,
+                   .plan_hash = options.plan_hash});
   if (!opened.ok()) problems_.push_back(opened.error().message());
   budget_.open(folder_);
   if (!refusal.empty()) budget_.refuse(refusal);

@@ -30,7 +30,8 @@ struct RecorderOptions {
   std::string run_folder;  // "" = none
   bool spans_hosts = false;
   std::vector<PlannedFault> faults;
-  std::uint64_t plan_hash = 0;  // of the scenario; the same in every process of the run
+  std::uint64_t plan_hash = 0;   // of the scenario; the same in every process of the run
+  std::uint32_t slot_bytes = 0;  // of what is counted for each fault; 0 = nothing
   Journal::Sink sink = nullptr;
   void* sink_context = nullptr;
 };
@@ -52,7 +53,11 @@ class Recorder {
 
   Journal& journal() { return journal_; }
   TallyPage& counters() { return tally_.page(); }
-  TallySlot& slot(std::size_t fault_index) { return tally_.slot(fault_index); }
+  // One slot a planned fault, zeroed; sizeof(T) is the slot_bytes of the options, else it is empty.
+  template <typename T>
+  std::span<T> slots() {
+    return tally_.slots<T>();
+  }
   // The number of this firing from 1, or 0: the budget is used up. A fault without a budget always
   // may.
   struct Claim {

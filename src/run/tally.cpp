@@ -16,8 +16,8 @@ namespace {
 
 constexpr char kMagic[8] = {'S', 'A', 'B', 'O', 'T', 'T', 'L', 'Y'};
 
-std::size_t bytes_for(std::uint32_t fault_count) {
-  return sizeof(TallyPage) + std::size_t{fault_count} * sizeof(TallySlot);
+std::size_t bytes_for(const Tally::Shape& shape) {
+  return sizeof(TallyPage) + std::size_t{shape.fault_count} * shape.slot_bytes;
 }
 
 TallyPage* map(int fd, std::size_t bytes, int flags) {
@@ -57,26 +57,26 @@ Tally::~Tally() {
   if (spare_ != nullptr) ::munmap(spare_, bytes_);
 }
 
-Status Tally::open(const std::string& folder, const std::string& tag, std::uint32_t fault_count,
-                   std::uint64_t plan_hash) {
-  if (fault_count > kTallyFaultsMax)
+Status Tally::open(const std::string& folder, const std::string& tag, const Shape& shape) {
+  if (shape.fault_count > kTallyFaultsMax || shape.slot_bytes > kTallySlotBytesMax)
     return Error(Code::kInvalidArgument,
-                 std::to_string(fault_count) + " faults are more than the " +
+                 std::to_string(shape.fault_count) + " faults are more than the " +
                      std::to_string(kTallyFaultsMax) + " that a run can count");
-  bytes_ = bytes_for(fault_count);
+  bytes_ = bytes_for(shape);
   spare_ = map(-1, bytes_, MAP_PRIVATE | MAP_ANONYMOUS);
   if (spare_ == nullptr)
-    return Error(Code::kSystem, "cannot map memory for counters: " + errno_text(errno));
-  spare_->fault_count = fault_count;
+    return Error(Code::kSystem, "cannot map memory for counters: " + run::errno_text(errno));
+  spare_->slot_bytes = shape.slot_bytes;
+  spare_->fault_count = shape.fault_count;
   page_.store(spare_);
   if (folder.empty()) return {};
   TallyPage* const page = SABOT_TRY(map_file(folder + "/tally/" + tag, bytes_));
   page->version = kTallyVersion;
-  page->slot_bytes = kTallySlotBytes;
-  page->fault_count = fault_count;
+  page->slot_bytes = shape.slot_bytes;
+  page->fault_count = shape.fault_count;
   page->pid = ::getpid();
   page->started_ns = now().epoch_ns;
-  page->plan_hash = plan_hash;
+  page->plan_hash = shape.plan_hash;
   // The magic last: a reader that sees it sees the rest.
   std::atomic_thread_fence(std::memory_order_release);  // pairs with: parse_page
   std::memcpy(page->magic, kMagic, sizeof kMagic);

@@ -1,9 +1,9 @@
 // What a process has counted, in one mapped file that survives even SIGKILL: tally/HOST.PID.
 //
 // The process owns a MAP_SHARED page and adds to it with relaxed atomics, without a system call;
-// the launcher reads all pages after the end. For each fault there is a slot of opaque bytes, which
-// scenario::FaultTally fills with how far the triggers came. The layout is plain data: magic,
-// version and sizes first, so that a reader refuses what it does not know. Disk blocks are
+// the launcher reads all pages after the end. Behind the counters lies one slot a fault, plain data
+// of a type that the caller chooses (scenario::FaultTally: how far the triggers came). Magic,
+// version and sizes come first, so that a reader refuses what it does not know. Disk blocks are
 // allocated at opening, as writing to a hole of a full disk would end somebody else's process with
 // SIGBUS.
 #pragma once
@@ -11,19 +11,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <type_traits>
 
 #include "base/result.hpp"
 
 namespace sabot::run {
 
-inline constexpr std::size_t kTallySlotBytes = 256;
+inline constexpr std::uint32_t kTallySlotBytesMax = 4096;
 inline constexpr std::uint32_t kTallyFaultsMax = 1024;
 inline constexpr std::uint32_t kTallyVersion = 1;
-
-struct alignas(64) TallySlot {
-  unsigned char bytes[kTallySlotBytes];
-};
 
 struct alignas(64) TallyPage {
   char magic[8];  // "SABOTTLY"
@@ -38,10 +36,10 @@ struct alignas(64) TallyPage {
   std::atomic<std::uint64_t> errors_from_real;
   std::atomic<std::uint64_t> faults_fired;
 
-  TallySlot* slots() { return reinterpret_cast<TallySlot*>(this + 1); }
-  const TallySlot* slots() const { return reinterpret_cast<const TallySlot*>(this + 1); }
+  unsigned char* slots() { return reinterpret_cast<unsigned char*>(this + 1); }
+  const unsigned char* slots() const { return reinterpret_cast<const unsigned char*>(this + 1); }
 };
-static_assert(sizeof(TallySlot) == kTallySlotBytes && sizeof(TallyPage) == 128);
+static_assert(sizeof(TallyPage) == 128);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // A process's page: a file where there is a run folder, private memory otherwise and after a fork,
@@ -54,11 +52,23 @@ class Tally {
   Tally& operator=(const Tally&) = delete;
 
   // Before the first page(). On an error page() counts into private memory all the same.
-  Status open(const std::string& folder, const std::string& tag, std::uint32_t fault_count,
-              std::uint64_t plan_hash);
+  struct Shape {
+    std::uint32_t fault_count = 0;
+    std::uint32_t slot_bytes = 0;
+    std::uint64_t plan_hash = 0;
+  };
+  Status open(const std::string& folder, const std::string& tag, const Shape& shape);
   // Precondition: open() was called. Any thread.
   TallyPage& page() { return *page_.load(); }
-  TallySlot& slot(std::size_t index) { return page().slots()[index]; }
+  // The slots as what they are, zeroed at the beginning; invalid after after_fork_child().
+  // Precondition: sizeof(T) is the slot_bytes given to open().
+  template <typename T>
+  std::span<T> slots() {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 64);
+    TallyPage& held = page();
+    if (held.slot_bytes != sizeof(T)) return {};
+    return {reinterpret_cast<T*>(held.slots()), held.fault_count};
+  }
 
   // In the child of a fork, async-signal-safe: counts go to private memory from here on.
   void after_fork_child() noexcept;

@@ -13,16 +13,20 @@
 namespace sabot::run {
 namespace {
 
-constexpr std::size_t kPageBytesMax = sizeof(TallyPage) + kTallyFaultsMax * sizeof(TallySlot);
+constexpr std::size_t kPageBytesMax = 16ULL * 1024 * 1024;
+
+struct alignas(64) Block {
+  unsigned char bytes[64];
+};
 
 // The bytes of the file, aligned as a page is; empty if it cannot be one.
-std::vector<TallySlot> read_bytes(const std::string& path, std::size_t& bytes) {
+std::vector<Block> read_bytes(const std::string& path, std::size_t& bytes) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
   if (!file.valid() || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
   bytes = static_cast<std::size_t>(facts.st_size);
   if (bytes < sizeof(TallyPage) || bytes > kPageBytesMax) return {};
-  std::vector<TallySlot> buffer(bytes / sizeof(TallySlot) + 1);
+  std::vector<Block> buffer(bytes / sizeof(Block) + 1);
   const ssize_t got = ::pread(file.get(), buffer.data(), bytes, 0);
   if (got != static_cast<ssize_t>(bytes)) return {};
   return buffer;
@@ -30,22 +34,25 @@ std::vector<TallySlot> read_bytes(const std::string& path, std::size_t& bytes) {
 
 bool parse_page(const std::string& path, TallyRecord& record) {
   std::size_t bytes = 0;
-  const std::vector<TallySlot> buffer = read_bytes(path, bytes);
+  const std::vector<Block> buffer = read_bytes(path, bytes);
   if (buffer.empty()) return false;
   const auto& page = *reinterpret_cast<const TallyPage*>(buffer.data());
   if (std::memcmp(page.magic, "SABOTTLY", sizeof page.magic) != 0) return false;
   std::atomic_thread_fence(std::memory_order_acquire);  // pairs with: open
-  if (page.version != kTallyVersion || page.slot_bytes != kTallySlotBytes ||
-      page.fault_count > kTallyFaultsMax ||
-      bytes < sizeof(TallyPage) + page.fault_count * sizeof(TallySlot))
+  if (page.version != kTallyVersion || page.slot_bytes > kTallySlotBytesMax ||
+      page.fault_count > kTallyFaultsMax)
     return false;
+  const std::size_t slots_bytes = std::size_t{page.fault_count} * page.slot_bytes;
+  if (bytes < sizeof(TallyPage) + slots_bytes) return false;
   record.pid = page.pid;
   record.started_ns = page.started_ns;
   record.plan_hash = page.plan_hash;
   record.calls_seen = page.calls_seen.load();
   record.errors_from_real = page.errors_from_real.load();
   record.faults_fired = page.faults_fired.load();
-  record.slots.assign(page.slots(), page.slots() + page.fault_count);
+  record.slot_bytes = page.slot_bytes;
+  record.fault_count = page.fault_count;
+  record.slots.assign(page.slots(), page.slots() + slots_bytes);
   return true;
 }
 

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "run/tally.hpp"
@@ -19,7 +21,18 @@ struct TallyRecord {
   std::uint64_t calls_seen = 0;
   std::uint64_t errors_from_real = 0;
   std::uint64_t faults_fired = 0;
-  std::vector<TallySlot> slots;
+  std::uint32_t slot_bytes = 0;
+  std::uint32_t fault_count = 0;
+  std::vector<unsigned char> slots;
+
+  // A copy of one slot; false if the slots are of another size, or there is none of that number.
+  template <typename T>
+  bool slot(std::size_t index, T& into) const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (slot_bytes != sizeof(T) || index >= fault_count) return false;
+    std::memcpy(&into, slots.data() + index * sizeof(T), sizeof(T));
+    return true;
+  }
 };
 
 // The pages of all processes of a run. Files that are none are named in problems.
