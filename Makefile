@@ -24,7 +24,7 @@ build_tree = cmake --build $(1) --parallel $(JOBS)
 # A tree that `make test` or `make bench` configured keeps its tests and benchmarks.
 configure_once = test -f $(release)/build.ninja || cmake --preset release -DSABOT_TESTS=OFF
 
-.PHONY: stage install demo test bench fuzz format lint clean help
+.PHONY: stage install demo test vendor reference bench fuzz format lint clean help
 
 stage:  ## build Release and stage a relocatable tree in build/sabot (the default)
 	@tools/install-dependencies build
@@ -43,8 +43,7 @@ demo: stage  ## run the experiment: an all-reduce without and with an injected e
 test:  ## build everything and run all tests, under sanitizers too
 	@tools/install-dependencies build test
 	@$(MAKE) --no-print-directory stage
-	@test -x $(venv)/bin/pip || python3 -m venv $(venv) || /usr/bin/python3 -m venv --clear $(venv)
-	@$(venv)/bin/python tools/fetch-vendor $(vendor)
+	@$(MAKE) --no-print-directory vendor
 	@for name in $(sanitizers); do \
 	  cmake --preset $$name -DSABOT_WERROR=$(WERROR) > build/$$name.log 2>&1 || \
 	    { cat build/$$name.log; exit 1; }; \
@@ -56,6 +55,17 @@ test:  ## build everything and run all tests, under sanitizers too
 	@$(call build_tree,$(release))
 	@ctest --test-dir $(release) --parallel $(JOBS) --output-on-failure --no-label-summary \
 	  --output-junit $(CURDIR)/build/junit.xml
+
+vendor:  ## fetch the pinned NCCL wheels that the ABI tests compare with
+	@tools/install-dependencies test
+	@test -x $(venv)/bin/pip || python3 -m venv $(venv) || /usr/bin/python3 -m venv --clear $(venv)
+	@$(venv)/bin/python tools/fetch-vendor $(vendor)
+
+reference:  ## rewrite the generated pages of docs/reference/
+	@tools/install-dependencies build test
+	@mkdir -p build && cmake --preset release -DSABOT_TESTS=ON > build/reference.log
+	@$(call build_tree,$(release)) --target write_reference
+	@SABOT_UPDATE=1 tests/reference/fresh.py --writer $(release)/tests/reference/write_reference
 
 bench:  ## measure, print and write build/bench/*.json
 	@tools/install-dependencies build bench
