@@ -20,6 +20,7 @@ if(SABOT_CCACHE)
 endif()
 
 add_library(sabot_settings INTERFACE)
+target_compile_definitions(sabot_settings INTERFACE SABOT_VERSION="${PROJECT_VERSION}")
 target_compile_options(sabot_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor>
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow>

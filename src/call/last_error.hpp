@@ -5,12 +5,15 @@
 // Thread-safe; the returned pointer stays valid until the thread asks again.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace sabot::call {
 
 void set_last_error(std::string_view text);
 void clear_last_error();
+// Grows with every text: tells whether a call set one.
+std::uint64_t last_error_count();
 // Null if there is none.
 const char* last_error();
 

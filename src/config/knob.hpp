@@ -34,7 +34,7 @@ inline constexpr SourceSet kEnvironment = 2;
 inline constexpr SourceSet kCommandLine = 4;
 
 enum class EngineChoice : std::uint8_t { kAuto, kReal, kHost };
-enum class LogChoice : std::uint8_t { kOff, kCalls };
+enum class LogChoice : std::uint8_t { kOff, kErrors, kCalls, kAll };
 
 // The type column of knobs.def: how a row is parsed and what Snapshot::get returns for it.
 template <Kind kKindOf, typename T>

@@ -63,13 +63,11 @@ bool FaultLayer::swallows(const abi::Call& call) const {
   return state_of(call).dropped && enqueues(abi::info(call.function).kind);
 }
 
-ncclResult_t FaultLayer::note_forwarded(const abi::Call& call, ncclResult_t result) {
-  if (enqueues(abi::info(call.function).kind)) {
-    GroupState& group = state_of(call);
-    group.forwarded_any = true;
-    if (call.comm != nullptr) group.forwarded_comm = call.comm;
-  }
-  return quiet(result);
+void FaultLayer::note_forwarded(const abi::Call& call) {
+  if (!enqueues(abi::info(call.function).kind)) return;
+  GroupState& group = state_of(call);
+  group.forwarded_any = true;
+  if (call.comm != nullptr) group.forwarded_comm = call.comm;
 }
 
 // The library drops a group in which a call was wrong: hand it one that can only be wrong. A broadcast
@@ -85,26 +83,30 @@ void FaultLayer::spoil_group(const abi::Call& call) {
   next.table->CommInitRank(next.self, &wrong, &none, 0, ncclUniqueId{}, 0);
 }
 
-ncclResult_t FaultLayer::inner_group_end(ncclResult_t result) {
-  return open_group.dropped ? open_group.result : quiet(result);
+ncclResult_t FaultLayer::inner_result(abi::Call& call, ncclResult_t result) {
+  if (!open_group.dropped) return result;
+  call.injected = true;
+  return open_group.result;
 }
 
-ncclResult_t FaultLayer::outermost_result(const abi::Call& call, ncclResult_t result) {
+ncclResult_t FaultLayer::outermost_result(abi::Call& call, ncclResult_t result) {
   GroupState& group = state_of(call);
   const bool library_failed = result != ncclSuccess && result != ncclInProgress;
   const ncclResult_t injected = group.result;
   // A real failure of a group that was not dropped is the newer truth.
   if (injected == ncclSuccess || (library_failed && !group.dropped)) {
     group = GroupState{};
-    return quiet(result);
+    return result;
   }
+  call.injected = true;
   call::set_last_error(group.text);
   for (std::size_t i = 0; i < group.hit_count; ++i) set_async(group.hit[i], injected);
   group = GroupState{};
   return injected;
 }
 
-ncclResult_t FaultLayer::deliver(const abi::Call& call, const Firing& firing) {
+ncclResult_t FaultLayer::deliver(abi::Call& call, const Firing& firing) {
+  call.injected = true;
   call::set_last_error(firing.text);
   if (call.nonblocking) set_async(call.comm, firing.result);
   return firing.result;

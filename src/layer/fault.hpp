@@ -30,7 +30,7 @@ class FaultLayer {
     if constexpr (!std::is_same_v<R, ncclResult_t>) {
       return forward();
     } else {
-      if (call.group_depth == 0 && !plan_.concerns(call.function)) return quiet(forward());
+      if (call.group_depth == 0 && !plan_.concerns(call.function)) return plain(forward);
       return decided(call, [&] { return forward(); });
     }
   }
@@ -45,7 +45,7 @@ class FaultLayer {
   };
 
   template <typename Forward>
-  ncclResult_t decided(const abi::Call& call, Forward forward) {
+  ncclResult_t decided(abi::Call& call, Forward forward) {
     if (call.group_depth == 0) return alone(call, forward);
     if (call.function == abi::FunctionId::kGroupEnd ||
         call.function == abi::FunctionId::kGroupSimulateEnd)
@@ -53,9 +53,9 @@ class FaultLayer {
     return in_group(call, forward);
   }
   template <typename Forward>
-  ncclResult_t alone(const abi::Call& call, Forward forward) {
+  ncclResult_t alone(abi::Call& call, Forward forward) {
     const std::optional<Firing> firing = consider(call);
-    if (!firing) return quiet(forward());
+    if (!firing) return plain(forward);
     if (!firing->before) {
       const ncclResult_t result = forward();
       if (result != ncclSuccess && result != ncclInProgress) return result;
@@ -65,19 +65,25 @@ class FaultLayer {
   template <typename Forward>
   ncclResult_t in_group(const abi::Call& call, Forward forward) {
     remember(call);
-    return swallows(call) ? ncclSuccess : note_forwarded(call, forward());
+    if (swallows(call)) return ncclSuccess;
+    note_forwarded(call);
+    return plain(forward);
   }
   template <typename Forward>
-  ncclResult_t group_end(const abi::Call& call, Forward forward) {
+  ncclResult_t group_end(abi::Call& call, Forward forward) {
     remember(call);
-    if (call.group_depth > 1) return inner_group_end(forward());
-    const ncclResult_t result = forward();
-    return outermost_result(call, result);
+    const ncclResult_t result = plain(forward);
+    return call.group_depth > 1 ? inner_result(call, result) : outermost_result(call, result);
   }
 
-  // A result of the library: if it is an error, its own text is newer than ours.
-  static ncclResult_t quiet(ncclResult_t result) {
-    if (result != ncclSuccess && result != ncclInProgress) call::clear_last_error();
+  // An error of the library: its own text is newer than ours, unless ours was set by this very call
+  // (a function that the library lacks).
+  template <typename Forward>
+  static ncclResult_t plain(Forward forward) {
+    const std::uint64_t texts = call::last_error_count();
+    const ncclResult_t result = forward();
+    const bool failed = result != ncclSuccess && result != ncclInProgress;
+    if (failed && texts == call::last_error_count()) call::clear_last_error();
     return result;
   }
   std::optional<Firing> consider(const abi::Call& call) {
@@ -86,10 +92,10 @@ class FaultLayer {
   // Records a firing of this call in the open group; makes the library drop the group if it is *before*.
   void remember(const abi::Call& call);
   bool swallows(const abi::Call& call) const;
-  ncclResult_t note_forwarded(const abi::Call& call, ncclResult_t result);
-  ncclResult_t inner_group_end(ncclResult_t result);
-  ncclResult_t outermost_result(const abi::Call& call, ncclResult_t result);
-  ncclResult_t deliver(const abi::Call& call, const Firing& firing);
+  void note_forwarded(const abi::Call& call);
+  static ncclResult_t inner_result(abi::Call& call, ncclResult_t result);
+  ncclResult_t outermost_result(abi::Call& call, ncclResult_t result);
+  ncclResult_t deliver(abi::Call& call, const Firing& firing);
   void spoil_group(const abi::Call& call);
   void set_async(const void* comm, ncclResult_t result);
   ncclResult_t async_of(const void* comm) const;

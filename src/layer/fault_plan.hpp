@@ -25,6 +25,8 @@ class FaultPlan {
   bool concerns(abi::FunctionId function) const {
     return functions_[static_cast<std::size_t>(function)];
   }
+  // From now on nothing concerns it: the child of a fork does not act for its parent. Async-signal-safe.
+  void disarm() noexcept { functions_.reset(); }
   // Called once per call that concerns() admits, at its entry. Claims and journals what it returns.
   virtual std::optional<Firing> consider(const abi::Call& call) = 0;
 

@@ -1,0 +1,17 @@
+// libsabot.so: the stack by LD_PRELOAD, in front of a libnccl that the program links to.
+#include "sabot/stack.h"
+#include "stack/product.hpp"
+
+namespace sabot::stack {
+
+const Product& product() {
+  static constexpr Product kProduct{"preload"};
+  return kProduct;
+}
+
+}  // namespace sabot::stack
+
+extern "C" __attribute__((visibility("default"))) const sabot_stack_info_t* sabot_stack_v1(void) {
+  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION, "preload"};
+  return &kInfo;
+}

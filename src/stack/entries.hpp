@@ -1,0 +1,29 @@
+// The table through which every exported function of this library jumps: sabot_entries.
+//
+// entries.S (generated) makes pncclX and ncclX one indirect jump through its slot; slots begin at
+// first_use.S and are filled once, when the stack opens. A slot is one aligned pointer: it may be rewritten
+// while other threads jump through it.
+#pragma once
+
+#include <atomic>
+
+#include "abi/api_table.hpp"
+
+extern "C" {
+extern void* sabot_entries[sabot::abi::kFunctionCount];
+// Opens the stack on the first call of this process and returns where the call goes on. Never null.
+void* sabot_first_use_target(unsigned index) noexcept;
+}
+
+namespace sabot::stack {
+
+inline void publish(std::size_t index, void* target) {
+  // pairs with: the jump through the slot in entries.S; what the target reads was written before.
+  std::atomic_ref<void*>(sabot_entries[index]).store(target, std::memory_order_release);
+}
+
+inline void publish_all(const abi::FunctionTable& functions) {
+  for (std::size_t i = 0; i < abi::kFunctionCount; ++i) publish(i, functions.by_id[i]);
+}
+
+}  // namespace sabot::stack

@@ -1,0 +1,76 @@
+// Reading the scenario and putting the layers over the engine.
+#include "stack/layers.hpp"
+
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "layer/armed_plan.hpp"
+#include "run/text_file.hpp"
+#include "scenario/parse.hpp"
+#include "scenario/print.hpp"
+
+namespace sabot::stack {
+namespace {
+
+using config::KnobId;
+
+layer::LogLevel level_of(config::LogChoice choice) {
+  switch (choice) {
+    case config::LogChoice::kOff: return layer::LogLevel::kOff;
+    case config::LogChoice::kErrors: return layer::LogLevel::kErrors;
+    case config::LogChoice::kCalls: return layer::LogLevel::kCalls;
+    case config::LogChoice::kAll: return layer::LogLevel::kAll;
+  }
+  return layer::LogLevel::kOff;
+}
+
+}  // namespace
+
+Result<scenario::Scenario> load_scenario(const config::Snapshot& settings) {
+  scenario::Scenario all;
+  if (settings.is_set(KnobId::kScenario)) {
+    const std::string path(settings.get<KnobId::kScenario>());
+    const std::string text = SABOT_TRY(run::read_text_file("scenario", path));
+    all = SABOT_TRY(scenario::parse_toml(text, path));
+  }
+  if (settings.is_set(KnobId::kFault)) {
+    scenario::Scenario line =
+        SABOT_TRY(scenario::parse_line(settings.get<KnobId::kFault>(), "SABOT_FAULT"));
+    if (all.faults.empty()) all.name = line.name;
+    for (scenario::Fault& fault : line.faults) all.faults.push_back(std::move(fault));
+  }
+  if (settings.is_set(KnobId::kSeed)) all.seed = settings.get<KnobId::kSeed>();
+  return all;
+}
+
+std::uint64_t plan_hash(const scenario::Scenario& scenario) {
+  std::uint64_t hash = mix(scenario.seed);
+  for (const scenario::Fault& fault : scenario.faults) hash = mix(hash, hash_text(scenario::to_line(fault)));
+  return hash;
+}
+
+std::string title_of(const scenario::Scenario& scenario) {
+  return scenario.name.empty() ? "the command line" : "scenario \"" + scenario.name + "\"";
+}
+
+Layers::Layers(const config::Snapshot& settings, abi::Api engine, const scenario::Scenario& scenario,
+               run::Recorder& recorder)
+    : top_(engine) {
+  if (!scenario.faults.empty()) {
+    plan_ = std::make_unique<layer::ArmedPlan>(scenario, recorder);
+    fault_ = std::make_unique<layer::FaultLayer>(top_, *plan_);
+    top_ = fault_->api();
+  }
+  layer::LogOptions log;
+  log.level = level_of(settings.get<KnobId::kLog>());
+  log.file = settings.get<KnobId::kLogFile>();
+  log.lines_per_second = settings.get<KnobId::kLogRate>();
+  if (log.level == layer::LogLevel::kOff) return;
+  log_ = std::make_unique<layer::LogLayer>(top_, log);
+  top_ = log_->api();
+}
+
+void Layers::disarm() noexcept {
+  if (plan_ != nullptr) plan_->disarm();
+}
+
+}  // namespace sabot::stack

@@ -1,0 +1,71 @@
+// The stack of this process: its engine, the layers over it, and the entries that lead there.
+//
+// Opened by the first call of any exported function, never before (B11), and never closed. If another
+// library of ours was loaded earlier, that one owns the stack and our entries forward to it. Otherwise the
+// engine is chosen by the rule of DESIGN §8, the run is joined, the scenario is armed, and the entries are
+// pointed: straight at the engine where no layer is active (B10), else at the bridge (bridge.cpp).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "call/boundary.hpp"
+#include "config/snapshot.hpp"
+#include "run/recorder.hpp"
+#include "scenario/scenario.hpp"
+#include "stack/real_engine.hpp"
+
+namespace sabot::stack {
+
+class Layers;
+
+enum class EngineKind : std::uint8_t { kReal, kHost };
+
+class Stack {
+ public:
+  // The stack that this library owns; null before first use and where another copy owns it.
+  static Stack* current() noexcept;
+  // Opens the process's stack and publishes the entries; repeated calls do nothing. False while this very
+  // thread is opening it already, or if no engine can be had: entries then lead to refusals.
+  static bool open() noexcept;
+
+  explicit Stack(const config::Snapshot& settings);
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  ~Stack();
+
+  // For the bridge.
+  abi::Api engine() const { return engine_; }
+  abi::Api top() const { return top_; }
+  RealEngine* real() const { return real_.get(); }  // null on the host engine
+  call::Boundary& boundary() { return boundary_; }
+  run::TallyPage& counters() { return recorder_->counters(); }
+  // Notices a library that came later (real), and that a forked child now has a communicator of its own.
+  void before_creation();
+  void after_creation();
+
+ private:
+  void choose_engine();
+  Status open_real();
+  void open_host(std::string reason);
+  void join_run();
+  void write_attach_record(const scenario::Scenario& scenario);
+  void say_armed(const scenario::Scenario& scenario) const;
+  std::string engine_text() const;
+  void publish_entries();
+  static void after_fork_child() noexcept;
+
+  const config::Snapshot& settings_;
+  EngineKind kind_ = EngineKind::kReal;
+  std::string engine_reason_;
+  std::string failure_;  // why there is no engine
+  std::unique_ptr<RealEngine> real_;
+  abi::Api engine_;
+  abi::Api top_;
+  call::Boundary boundary_;
+  std::unique_ptr<run::Recorder> recorder_;
+  std::unique_ptr<Layers> layers_;
+  std::atomic<bool> forked_{false};
+};
+
+}  // namespace sabot::stack
