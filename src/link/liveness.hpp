@@ -5,6 +5,7 @@
 // tests.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,14 @@ class Liveness {
   // communicator cleanly and then exited may be reported: the caller knows that it left and ignores
   // it.
   virtual std::optional<DeadPeer> check() = 0;
+  // The same among the ranks that are not in `ignored` (bit r = rank r): those known to have left.
+  // To be overridden where several peers can be dead at once, lest one that left hides another that
+  // died.
+  virtual std::optional<DeadPeer> check_except(std::uint64_t ignored) {
+    auto dead = check();
+    if (dead && (ignored >> dead->rank & 1) != 0) dead.reset();
+    return dead;
+  }
 };
 
 }  // namespace sabot::link

@@ -13,7 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "base/datatype.hpp"
 #include "base/result.hpp"
@@ -49,6 +51,14 @@ enum class Progress : std::uint8_t {
 
 class Endpoint;
 
+// When a waiting operation looked for trouble, and what it saw. Private to this module.
+struct Watch {
+  std::uint32_t polls = 0;
+  std::uint64_t looked_at_ns = 0;
+  schedule::RankMask waiting = 0;  // the peers that have to act before it goes on
+  schedule::RankMask gone = 0;     // those of them that were seen to have left, a look ago
+};
+
 // One running operation. Filled by Endpoint::start; must then be advanced until it is done or
 // failed. Any thread may advance it, one at a time. Tasks of one endpoint may be driven by
 // different threads. Must outlive neither its endpoint nor the operation's buffers. Destroying an
@@ -67,28 +77,32 @@ class Task {
 
   // Why it failed; ok unless advance() returned kFailed.
   const Status& status() const { return status_; }
+  Status take_status() { return std::move(status_); }
   // The collective's number on this communicator (1-based), 0 for send and recv.
-  std::uint64_t number() const { return number_; }
+  std::uint64_t number() const;
+  // Grows whenever advance() got on, even if it is blocked again: the moment to Waiter::reset().
+  std::uint64_t steps() const { return steps_; }
 
  private:
   friend class Endpoint;
   friend class Executor;
+  friend class Exchange;
 
   enum class State : std::uint8_t { kIdle, kQueued, kRunning, kDone, kFailed };
 
   Endpoint* endpoint_ = nullptr;
   State state_ = State::kIdle;
   bool has_step_ = false;
-  std::uint8_t phase_ = 0;  // where in the current step it stands
   Operation operation_{};
-  std::uint64_t number_ = 0;  // place in the queue it belongs to
+  std::uint64_t place_ = 0;  // in the queue of its kind
   std::uint64_t signature_ = 0;
-  std::uint64_t moved_ = 0;         // send, recv: bytes so far
+  std::uint64_t steps_ = 0;
+  std::uint64_t moved_bytes_ = 0;   // send, recv
   schedule::RankMask pending_ = 0;  // sources of the current step that have not arrived
-  std::uint64_t blocked_since_ns_ = 0;
-  std::uint64_t looked_at_ns_ = 0;  // when the slow path last ran
-  schedule::Step step_{};
-  schedule::Program program_{};
+  schedule::RankMask heard_ = 0;    // ranks from which a message of this collective has arrived
+  Watch watch_{};
+  schedule::Step step_;
+  schedule::Program program_;
   Status status_;
 };
 
@@ -108,12 +122,18 @@ class Waiter {
   std::uint64_t since_ns_ = 0;
 };
 
+// How an endpoint runs; must be the same on all ranks of a communicator.
+struct Options {
+  // Taken for every collective that it can do, instead of what schedule::choose finds fastest.
+  std::optional<schedule::Algorithm> algorithm;
+};
+
 class Endpoint {
  public:
   // Opens rank's end. liveness may be null (no detection of dead peers) and must outlive the
   // endpoint. Errors: kInvalidArgument (rank), kInvalidUsage (this rank is open already).
   static Result<std::unique_ptr<Endpoint>> open(std::shared_ptr<link::Segment> segment, int rank,
-                                                Liveness* liveness);
+                                                Liveness* liveness, Options options = {});
   // Leaves: peers that wait for this rank get an error, unless finalize() succeeded before.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
@@ -155,12 +175,28 @@ class Endpoint {
  private:
   friend class Task;
   friend class Executor;
+  friend class Exchange;
   struct State;
 
-  Endpoint(std::shared_ptr<link::Segment> segment, int rank, Liveness* liveness);
+  // Where every wait ends up: fails the task if it is hopeless, else kBlocked.
+  Progress blocked(Task& task);
+  Progress fail(Task& task, Error error);
+  // Looks for what would make this wait endless; about every 20 ms. number 0: not a collective.
+  Status look(Watch& watch, std::uint64_t number, std::uint64_t signature);
+  Status look_for_trouble(Watch& watch, std::uint64_t number, std::uint64_t signature);
+  Status look_for_dead();
+  Error poison(link::FailureKind kind, int culprit, const std::string& text);
+  Error error_of(const link::Failure& failure) const;
+  Error mismatch(int peer, std::uint64_t number, std::uint64_t mine, std::uint64_t theirs);
+  Error aborted_error() const;
+  Status usable() const;
+  schedule::Plan plan(const schedule::Request& request) const;
+
+  Endpoint(std::shared_ptr<link::Segment> segment, int rank, Liveness* liveness, Options options);
 
   std::shared_ptr<link::Segment> segment_;
   Liveness* liveness_;
+  Options options_;
   int rank_;
   int world_;
   std::atomic<bool> aborted_{false};

@@ -1,0 +1,33 @@
+// The shape of a call in one word, so that every message can carry it and every rank can compare
+// it.
+//
+// It is exact, not a hash: what a peer called can be told from its word alone. All ranks of a
+// collective must have equal words; a send and its receive must have equal words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/host/endpoint.hpp"
+
+namespace sabot::host {
+
+// Set in a message's word when its payload lies in the stamp's cache line; not part of the shape.
+inline constexpr std::uint64_t kInlineFlag = std::uint64_t{1} << 63;
+inline constexpr int kCountBits = 46;
+inline constexpr std::uint64_t kCountMax = (std::uint64_t{1} << kCountBits) - 1;
+
+// From the low end: count 46, root 6, collective 4, type 4, op 3 bits. Precondition: check()
+// passed.
+std::uint64_t signature_of(const Operation& operation);
+
+// "AllReduce count=8 float32 sum", "Broadcast count=6 float32 root=1", "count=4 int8" (send, recv).
+std::string describe_signature(std::uint64_t signature);
+
+// What a caller may get wrong: kInvalidArgument with a text, for this rank of this many.
+Status check(const Operation& operation, int rank, int world);
+
+// The request this operation is, on this rank. Precondition: a collective.
+schedule::Request request_of(const Operation& operation, int rank, int world);
+
+}  // namespace sabot::host

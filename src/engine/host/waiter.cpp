@@ -1,0 +1,72 @@
+// The waiting policy: spin, give way, nap.
+//
+// Numbers, measured on 2-core virtual machines: a flag exchange between two running ranks takes
+// 0.14 us, a hand-over by sched_yield 0.66 us, waking a sleeper on another processor 35 us and
+// more. So nothing that wakes is on the fast path, and a sleeper wakes itself: after naps of 1/16
+// of what it has waited, at most 1 ms, which costs below 5 % of a processor after 10 ms and adds at
+// most 1/16 to any wait.
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "engine/host/endpoint.hpp"
+#include "engine/host/state.hpp"
+
+namespace sabot::host {
+namespace {
+
+constexpr std::uint32_t kSpinRounds = 4000;        // about 50 us of spinning before giving way
+constexpr std::uint32_t kRoundsPerClockRead = 32;  // a clock read costs 20 to 50 ns
+constexpr std::uint64_t kAwakeNs = 1'000'000;
+constexpr std::uint64_t kNapNsMin = 50'000;
+constexpr std::uint64_t kNapNsMax = 1'000'000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void nap(std::uint64_t ns) {
+  const timespec duration{0, static_cast<long>(ns)};
+  nanosleep(&duration, nullptr);
+}
+
+}  // namespace
+
+std::uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void Waiter::pause() {
+  const std::uint32_t round = rounds_++;
+  if (!oversubscribed_ && round < kSpinRounds) {
+    relax();
+    return;
+  }
+  pause_long();
+}
+
+void Waiter::pause_long() {
+  const std::uint32_t round = rounds_ - 1 - (oversubscribed_ ? 0 : kSpinRounds);
+  if (round == 0) since_ns_ = now_ns();
+  if (round % kRoundsPerClockRead != kRoundsPerClockRead - 1) {
+    sched_yield();
+    return;
+  }
+  const std::uint64_t waited = now_ns() - since_ns_;
+  if (waited < kAwakeNs) {
+    sched_yield();
+    return;
+  }
+  rounds_ -= 1;  // stay in this state: every further pause is a nap
+  nap(std::clamp(waited / 16, kNapNsMin, kNapNsMax));
+}
+
+}  // namespace sabot::host
