@@ -1,0 +1,32 @@
+// From a tree of values to a consistent Scenario, collecting every mistake on the way.
+//
+// builder.cpp has the scenario, its faults and [expect]; trigger.cpp and action.cpp the two halves
+// of a fault; consistency.cpp refuses what each key allows alone but all together can never hold.
+#pragma once
+
+#include <string_view>
+
+#include "scenario/read/diagnostics.hpp"
+#include "scenario/read/value.hpp"
+#include "scenario/scenario.hpp"
+
+namespace sabot::scenario::read {
+
+// How the keys of the two tables of a fault are called in messages: "when.rank" in a file, "rank"
+// in a line.
+struct Prefixes {
+  std::string_view when = "when.";
+  std::string_view action = "do.";
+};
+
+// Meaningful only if diagnostics is empty afterwards.
+Scenario build_scenario(const Value& root, const Prefixes& prefixes, Diagnostics& diagnostics);
+
+Trigger build_trigger(const Value& when, const Prefixes& prefixes, Diagnostics& diagnostics);
+Action build_action(const Value& action, const Prefixes& prefixes, Diagnostics& diagnostics);
+
+// Precondition: the fault was built without an error. ranks: how many the job has, 0: unknown.
+void check_consistency(const Fault& fault, std::uint64_t ranks, const Value& when,
+                       const Prefixes& prefixes, Diagnostics& diagnostics);
+
+}  // namespace sabot::scenario::read

@@ -1,0 +1,69 @@
+// Questions that a scenario answers about itself.
+#include "scenario/scenario.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace sabot::scenario {
+
+std::uint32_t conditions_of(const Trigger& trigger) {
+  std::uint32_t bits = bit_of(Condition::kCall);
+  const auto add = [&bits](Condition condition, bool is_present) {
+    if (is_present) bits |= bit_of(condition);
+  };
+  add(Condition::kRank, !trigger.rank.empty());
+  add(Condition::kWorldRank, !trigger.world_rank.empty());
+  add(Condition::kHost, !trigger.host.empty());
+  add(Condition::kComm, !trigger.comm.empty());
+  add(Condition::kBytes, !trigger.bytes.empty());
+  add(Condition::kCount, !trigger.count.empty());
+  add(Condition::kDatatype, trigger.datatypes != 0);
+  add(Condition::kRedop, trigger.redops != 0);
+  add(Condition::kRoot, !trigger.root.empty());
+  add(Condition::kPeer, !trigger.peer.empty());
+  add(Condition::kAttempt, !trigger.attempt.empty());
+  add(Condition::kCaptured, trigger.captured.has_value());
+  add(Condition::kAfter, trigger.after_ns.has_value());
+  add(Condition::kAfterFirstCall, trigger.after_first_call_ns.has_value());
+  add(Condition::kSwitch, !trigger.switch_name.empty());
+  add(Condition::kNth, trigger.nth.has_value());
+  add(Condition::kRange, !trigger.range.empty());
+  add(Condition::kEvery, trigger.every.has_value());
+  add(Condition::kProbability, trigger.probability.has_value());
+  return bits;
+}
+
+const Argument* Action::find(std::string_view key) const {
+  for (const Argument& argument : arguments)
+    if (argument.key == key) return &argument;
+  return nullptr;
+}
+
+int Action::result() const {
+  const Argument* code = find(kind == ActionKind::kAsyncError ? "async_error" : "error");
+  const auto* number = code == nullptr ? nullptr : std::get_if<std::uint64_t>(&code->value);
+  return number == nullptr ? 0 : static_cast<int>(*number);
+}
+
+Moment Action::moment() const {
+  const Argument* at = find("at");
+  const auto* word = at == nullptr ? nullptr : std::get_if<std::string>(&at->value);
+  return word != nullptr && *word == "after" ? Moment::kAfter : Moment::kBefore;
+}
+
+bool operator==(const Scenario& a, const Scenario& b) {
+  return std::tie(a.name, a.seed, a.ranks, a.faults, a.expect) ==
+         std::tie(b.name, b.seed, b.ranks, b.faults, b.expect);
+}
+
+std::vector<std::string> switches_of(const Scenario& scenario) {
+  std::vector<std::string> names;
+  for (const Fault& fault : scenario.faults) {
+    const std::string& name = fault.when.switch_name;
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace sabot::scenario
