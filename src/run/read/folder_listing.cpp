@@ -1,4 +1,4 @@
-// Listing one folder.
+// Lists one folder, in an order that does not depend on the file system.
 #include "run/read/folder_listing.hpp"
 
 #include <dirent.h>

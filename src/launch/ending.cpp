@@ -1,0 +1,119 @@
+// Evidence into sentences and a status.
+#include "launch/ending.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "run/read/attach_reader.hpp"
+#include "run/read/tally_reader.hpp"
+#include "scenario/explain.hpp"
+#include "scenario/tally.hpp"
+
+namespace sabot::launch {
+namespace {
+
+std::string tag_of(const run::AttachRecord& record) {
+  return record.host + "." + std::to_string(record.pid);
+}
+
+// HOST.PID from HOST.PID or HOST.PID.N, where N tells apart processes that had the same id.
+bool belongs_to(const run::TallyRecord& tally, const std::set<std::string>& tags) {
+  if (tags.contains(tally.tag)) return true;
+  return tags.contains(tally.tag.substr(0, tally.tag.rfind('.')));
+}
+
+std::string plural(std::uint64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+scenario::FaultTally merged_tally(const std::vector<run::TallyRecord>& tallies, std::size_t index,
+                                  std::size_t fault_count) {
+  scenario::FaultTally merged{};
+  for (const run::TallyRecord& tally : tallies) {
+    scenario::FaultTally one{};
+    // Another number of faults is another plan, of a run within this one.
+    if (tally.fault_count == fault_count && tally.slot(index, one)) scenario::merge(merged, one);
+  }
+  return merged;
+}
+
+void gather_attached(const std::vector<run::AttachRecord>& records, const std::string& launcher,
+                     Evidence& evidence, std::set<std::string>& tags) {
+  for (const run::AttachRecord& record : records) {
+    if (!launcher.empty() && record.launcher != launcher) continue;
+    tags.insert(tag_of(record));
+    if (record.attached)
+      ++evidence.attached;
+    else
+      evidence.not_attached.push_back("process " + tag_of(record) + " (" + record.command_line +
+                                      "): " + record.reason);
+  }
+}
+
+}  // namespace
+
+Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
+                         const std::string& launcher) {
+  Evidence evidence;
+  std::set<std::string> tags;
+  gather_attached(run::read_attach_records(run_folder, evidence.problems), launcher, evidence,
+                  tags);
+
+  const auto tallies = run::read_tallies(run_folder, evidence.problems);
+  std::uint64_t counted = 0;
+  for (const run::TallyRecord& tally : tallies) {
+    if (launcher.empty() || belongs_to(tally, tags)) evidence.calls_seen += tally.calls_seen;
+    counted += tally.faults_fired;
+  }
+  const run::JournalContent journal = run::read_journals(run_folder);
+  evidence.problems.insert(evidence.problems.end(), journal.problems.begin(),
+                           journal.problems.end());
+  evidence.firings = journal.lines.size();
+  evidence.firings_unproven = counted > evidence.firings ? counted - evidence.firings : 0;
+
+  const std::vector<scenario::Fault>& faults = plan.scenario.faults;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    FaultEvidence fault{faults[i].name, 0, ""};
+    fault.fired = static_cast<std::uint64_t>(
+        std::count_if(journal.lines.begin(), journal.lines.end(),
+                      [&fault](const run::JournalLine& line) { return line.fault == fault.name; }));
+    if (fault.fired == 0)
+      fault.explanation =
+          scenario::explain_unfired(faults[i], merged_tally(tallies, i, faults.size()));
+    evidence.faults.push_back(std::move(fault));
+  }
+  return evidence;
+}
+
+Conclusion conclude(const Evidence& evidence, const Ending& ending, bool require_fired) {
+  const auto fired = static_cast<std::uint64_t>(
+      std::count_if(evidence.faults.begin(), evidence.faults.end(),
+                    [](const FaultEvidence& fault) { return fault.fired > 0; }));
+  std::string summary =
+      "run ended: " + plural(evidence.attached, "process attached", "processes attached") + ", " +
+      plural(evidence.calls_seen, "call seen", "calls seen") + ", faults planned " +
+      std::to_string(evidence.faults.size()) + ", fired " + std::to_string(fired);
+  if (evidence.firings > fired) summary += " (" + std::to_string(evidence.firings) + " times)";
+
+  Conclusion conclusion;
+  conclusion.status = ending.shell_status();
+  const bool nothing_attached = evidence.attached == 0 && !evidence.not_attached.empty();
+  if (conclusion.status == 0 && nothing_attached) conclusion.status = kStatusNothingAttached;
+  if (conclusion.status == 0 && require_fired && fired < evidence.faults.size())
+    conclusion.status = kStatusNotFired;
+  conclusion.is_failure_of_ours = ending.shell_status() == 0 && conclusion.status != 0;
+
+  conclusion.lines.push_back(summary);
+  for (const FaultEvidence& fault : evidence.faults)
+    if (fault.fired == 0) conclusion.lines.push_back(fault.explanation);
+  if (evidence.firings_unproven > 0)
+    conclusion.lines.push_back(plural(evidence.firings_unproven, "firing", "firings") +
+                               " left no line in the journal");
+  for (const std::string& process : evidence.not_attached)
+    conclusion.lines.push_back((nothing_attached ? "nothing was attached: " : "not attached: ") +
+                               process);
+  for (const std::string& problem : evidence.problems) conclusion.lines.push_back(problem);
+  return conclusion;
+}
+
+}  // namespace sabot::launch
