@@ -22,6 +22,7 @@ const char* to_string(Place place) {
     case Place::kNamed: return "SABOT_REAL_NCCL";
     case Place::kMapped: return "already mapped";
     case Place::kNearTorch: return "next to libtorch_cuda.so";
+    case Place::kRunPath: return "the run path of what is linked to it";
     case Place::kNext: return "next in the loader's order";
     case Place::kConda: return "CONDA_PREFIX";
     case Place::kNcclRoot: return "NCCL_ROOT";

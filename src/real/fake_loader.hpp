@@ -20,6 +20,7 @@ namespace sabot::real {
 struct FakeFile {
   std::string soname;
   std::vector<std::string> needed;
+  std::string run_path = {};
   std::map<std::string, void*> symbols;
   FileId id;
   std::string build_id;
@@ -44,6 +45,7 @@ class FakeLoader final : public Loader {
     object.path = path;
     object.soname = file.soname;
     object.needed = file.needed;
+    object.run_path = file.run_path;
     object.begin = next_address_;
     object.end = next_address_ + 0x1000;
     object.build_id = file.build_id;

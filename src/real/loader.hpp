@@ -26,6 +26,7 @@ struct MappedObject {
   std::string path;                 // absolute where the loader knows it; the executable's for the program
   std::string soname;               // "" = none
   std::vector<std::string> needed;  // DT_NEEDED in order
+  std::string run_path;             // DT_RUNPATH, else DT_RPATH, as written
   std::uintptr_t begin = 0;         // [begin, end) covers all its segments and nothing else: the loader
   std::uintptr_t end = 0;           // reserves one range per object
   std::string build_id;             // hexadecimal, "" = none

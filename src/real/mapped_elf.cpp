@@ -69,10 +69,17 @@ std::string MappedElf::text(std::uintptr_t offset) const {
   return std::string(begin, ::strnlen(begin, strings_bytes_ - offset));
 }
 
-std::string MappedElf::soname() const {
+std::string MappedElf::text_of(std::int64_t tag) const {
   for (std::size_t i = 0; i < dynamic_count_ && dynamic_[i].d_tag != DT_NULL; ++i)
-    if (dynamic_[i].d_tag == DT_SONAME) return text(dynamic_[i].d_un.d_val);
+    if (dynamic_[i].d_tag == tag) return text(dynamic_[i].d_un.d_val);
   return {};
+}
+
+std::string MappedElf::soname() const { return text_of(DT_SONAME); }
+
+std::string MappedElf::run_path() const {
+  const std::string newer = text_of(DT_RUNPATH);
+  return newer.empty() ? text_of(DT_RPATH) : newer;
 }
 
 std::vector<std::string> MappedElf::needed() const {

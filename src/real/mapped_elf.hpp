@@ -24,6 +24,8 @@ class MappedElf {
   std::uintptr_t end() const { return end_; }
   std::string soname() const;
   std::vector<std::string> needed() const;
+  // DT_RUNPATH, else DT_RPATH, as written.
+  std::string run_path() const;
   std::string build_id() const;
   // The address of a defined, visible symbol (function or data), or null.
   void* symbol(const char* name) const;
@@ -32,6 +34,7 @@ class MappedElf {
   const void* at(std::uintptr_t address, std::size_t bytes) const;
   std::uintptr_t relocated(std::uintptr_t value) const { return value < base_ ? base_ + value : value; }
   std::string text(std::uintptr_t offset) const;
+  std::string text_of(std::int64_t tag) const;
   const ElfW(Sym) * matching(std::uint32_t index, const char* name) const;
   const ElfW(Sym) * by_gnu_hash(const char* name) const;
   const ElfW(Sym) * by_sysv_hash(const char* name) const;

@@ -43,6 +43,7 @@ MappedObject describe(const dl_phdr_info& info, bool is_program) {
   if (object.path.empty() && is_program) object.path = program_path();
   object.soname = elf.soname();
   object.needed = elf.needed();
+  object.run_path = elf.run_path();
   object.begin = elf.begin();
   object.end = elf.end();
   object.build_id = elf.build_id();

@@ -39,6 +39,7 @@ enum class Place : std::uint8_t {
   kNamed,       // SABOT_REAL_NCCL
   kMapped,      // already mapped in this process
   kNearTorch,   // relative to a mapped libtorch_cuda.so
+  kRunPath,     // the run path of objects that are linked to libnccl.so.2
   kNext,        // next definition in the loader's order
   kConda,       // CONDA_PREFIX/lib
   kNcclRoot,    // NCCL_ROOT/lib

@@ -149,6 +149,7 @@ R"(absolute path of the vendor's libnccl.so.2, or use the host engine. Searched:
   next to libtorch_cuda.so: /site/torch/lib/../../nvidia/nccl/lib/libnccl.so.2: No such file or directory
   next to libtorch_cuda.so: /site/torch/lib/../../nvidia/cu13/lib/libnccl.so.2: No such file or directory
   next to libtorch_cuda.so: /site/torch/lib/libnccl.so.2: No such file or directory
+  the run path of what is linked to it: no such object has one
   next in the loader's order: no other object offers ncclGetVersion
   CONDA_PREFIX: /conda/lib/libnccl.so.2: it is not an ELF file
   NCCL_ROOT: /nccl/lib/libnccl.so.2: undefined symbol: cuFoo
@@ -168,6 +169,18 @@ TEST_F(RealLibraryTest, OurStandInIsSkippedAndTheCacheStillFindsTheVendors) {
   EXPECT_EQ(real->text(), "NCCL 2.23.4 from /usr/lib/libnccl.so.2 (the loader's cache)");
   EXPECT_EQ(real->rejected()[1].reason, "it is Sabot itself");
   EXPECT_EQ(real->rejected()[1].path, "/opt/sabot/lib/standin/libnccl.so.2");
+}
+
+TEST_F(RealLibraryTest, BehindOurStandInTheRunPathOfTheProgramIsFollowed) {
+  loader.files["/app/lib/frame.so"] = object("frame.so", {"libnccl.so.2"});
+  loader.files["/app/lib/frame.so"].run_path = "/nowhere:$ORIGIN/../nccl";
+  loader.files["/opt/sabot/lib/standin/libnccl.so.2"] = sabot_object("libnccl.so.2");
+  loader.map("/opt/sabot/lib/standin/libnccl.so.2");
+  loader.map("/app/lib/frame.so");
+  loader.files["/app/lib/../nccl/libnccl.so.2"] = nccl<22304>(7);
+  const auto real = open_or_fail();
+  EXPECT_EQ(real->text(),
+            "NCCL 2.23.4 from /app/lib/../nccl/libnccl.so.2 (the run path of what is linked to it)");
 }
 
 TEST_F(RealLibraryTest, AHardLinkToOurselvesIsRecognisedByItsInode) {

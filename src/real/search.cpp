@@ -2,6 +2,8 @@
 // loader would give, what the environment hints at.
 #include "real/search.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "real/scope.hpp"
 
@@ -9,6 +11,10 @@ namespace sabot::real {
 namespace {
 
 using Candidates = std::vector<Candidate>;
+
+bool needs_nccl(const MappedObject& object) {
+  return std::find(object.needed.begin(), object.needed.end(), "libnccl.so.2") != object.needed.end();
+}
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -47,6 +53,22 @@ void add_near_torch(Candidates& list, const std::vector<MappedObject>& objects) 
   if (list.size() == before) offer_nothing(list, Place::kNearTorch, "no libtorch_cuda.so is mapped");
 }
 
+// Where the loader would have gone for them, had our stand-in not come first under that name.
+void add_run_paths(Candidates& list, const std::vector<MappedObject>& objects) {
+  const std::size_t before = list.size();
+  for (const MappedObject& object : objects) {
+    if (object.is_ours || object.run_path.empty() || !needs_nccl(object)) continue;
+    for (const std::string_view entry : split(object.run_path, ':')) {
+      std::string folder(entry);
+      for (const std::string_view origin : {"${ORIGIN}", "$ORIGIN"})
+        if (const std::size_t at = folder.find(origin); at != std::string::npos)
+          folder.replace(at, origin.size(), folder_of(object.path));
+      if (!folder.empty()) offer(list, Place::kRunPath, folder + "/libnccl.so.2");
+    }
+  }
+  if (list.size() == before) offer_nothing(list, Place::kRunPath, "no such object has one");
+}
+
 void add_prefix(Candidates& list, Place place, const std::string& prefix) {
   if (prefix.empty()) return offer_nothing(list, place, "not set");
   offer(list, place, prefix + "/lib/libnccl.so.2");
@@ -77,6 +99,7 @@ Candidates candidates(const SearchSettings& settings, const std::vector<MappedOb
   offer_nothing(list, Place::kNamed, "not set");
   add_mapped(list, objects);
   add_near_torch(list, objects);
+  add_run_paths(list, objects);
   if (next_path.empty()) {
     offer_nothing(list, Place::kNext, "no other object offers ncclGetVersion");
   } else {
