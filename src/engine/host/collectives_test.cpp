@@ -1,4 +1,5 @@
-// Every collective gives the right bits: all types, reductions, worlds, roots, aliasings and algorithms.
+// Every collective gives the right bits: all types, reductions, worlds, roots, aliasings and
+// algorithms.
 #include <gtest/gtest.h>
 
 #include "engine/host/ranks_fixture.hpp"
@@ -25,7 +26,8 @@ void expect_right(Ranks& ranks, const Operation& operation, bool in_place, std::
   std::vector<std::string> verdicts(static_cast<std::size_t>(ranks.world()));
   ranks.each([&](int rank) {
     const Status ran = ranks[rank].run(trial.operation(rank));
-    verdicts[static_cast<std::size_t>(rank)] = ran.ok() ? trial.verdict(rank) : ran.error().message();
+    verdicts[static_cast<std::size_t>(rank)] =
+        ran.ok() ? trial.verdict(rank) : ran.error().message();
   });
   for (const std::string& verdict : verdicts) ASSERT_EQ(verdict, "");
 }
@@ -59,8 +61,8 @@ TEST_P(EveryCollective, IsRightInProductSizedMemoryUpToMegabytes) {
 }
 
 TEST_P(EveryCollective, IsRightOnEveryAlgorithmThatOffersIt) {
-  for (const Algorithm algorithm : {Algorithm::kFlat, Algorithm::kTwoPhase, Algorithm::kRing,
-                                    Algorithm::kTree}) {
+  for (const Algorithm algorithm :
+       {Algorithm::kFlat, Algorithm::kTwoPhase, Algorithm::kRing, Algorithm::kTree}) {
     Ranks ranks(small_geometry(5, 2), {algorithm});
     // Integers, so that any order of the reduction gives the same bits.
     for (const std::uint64_t count : {0, 1, 9, 3000, 20011})
@@ -71,8 +73,8 @@ TEST_P(EveryCollective, IsRightOnEveryAlgorithmThatOffersIt) {
 
 INSTANTIATE_TEST_SUITE_P(Host, EveryCollective, testing::Range(0, schedule::kCollectiveCount),
                          [](const auto& tested) {
-                           return std::string(schedule::name_of(
-                               static_cast<Collective>(tested.param)));
+                           return std::string(
+                               schedule::name_of(static_cast<Collective>(tested.param)));
                          });
 
 TEST(Collectives, OneThreadCanDriveAllRanks) {
@@ -113,8 +115,9 @@ TEST(Collectives, RunInTheOrderOfTheirNumbersWhateverThreadDrivesThem) {
   }
 }
 
-// Many operations of all kinds and sizes back to back: slots are reused across collectives, some ranks
-// run ahead (a broadcast's root waits for nobody), some collectives leave message numbers out.
+// Many operations of all kinds and sizes back to back: slots are reused across collectives, some
+// ranks run ahead (a broadcast's root waits for nobody), some collectives leave message numbers
+// out.
 TEST(Collectives, AnyMixBackToBackIsRight) {
   for (const int world : {2, 3, 5}) {
     Ranks ranks(small_geometry(world, 2));

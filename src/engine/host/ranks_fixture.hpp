@@ -1,7 +1,8 @@
 // A small world for the tests of this module: the ranks of one communicator, run as threads.
 //
-// The reference for every result is computed with the module's own reduce() over the inputs of all ranks
-// in rank order, so results are compared bit by bit for every type; reduce() itself has its own tests.
+// The reference for every result is computed with the module's own reduce() over the inputs of all
+// ranks in rank order, so results are compared bit by bit for every type; reduce() itself has its
+// own tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -98,8 +99,8 @@ class Trial {
     for (std::size_t i = 0; i < expected.size(); ++i)
       if (got[i] != expected[i])
         return "rank " + std::to_string(rank) + ": byte " + std::to_string(i) + " of " +
-               std::to_string(expected.size()) + " differs after " + describe(operation_) +
-               " on " + std::to_string(world_) + " ranks" + (in_place_ ? " in place" : "");
+               std::to_string(expected.size()) + " differs after " + describe(operation_) + " on " +
+               std::to_string(world_) + " ranks" + (in_place_ ? " in place" : "");
     return "";
   }
 
@@ -127,8 +128,8 @@ class Trial {
       sources.push_back(scaled[r].data() + begin * size);
     }
     Bytes result(count * size);
-    const Reduction reduction{operation_.type, operation_.op,
-                              static_cast<std::uint32_t>(world_), Stores::kCached};
+    const Reduction reduction{operation_.type, operation_.op, static_cast<std::uint32_t>(world_),
+                              Stores::kCached};
     if (count > 0) reduce(reduction, result.data(), sources, count);
     return result;
   }
