@@ -74,9 +74,11 @@ class Decider {
   // caller needs no clock and no Call.
   bool is_interested(abi::FunctionId function) const {
     const std::uint64_t candidates = candidates_[static_cast<std::size_t>(function)];
-    // Relaxed: a fault retired or a first call noted by another thread may be seen a call later.
-    return ((candidates & live_.load(std::memory_order_relaxed)) |
-            first_call_wanted_.load(std::memory_order_relaxed)) != 0;
+    // relaxed: a fault retired or a first call noted by another thread may be seen a call later
+    const std::uint64_t live = live_.load(std::memory_order_relaxed);
+    // relaxed: as above
+    const std::uint64_t wanted = first_call_wanted_.load(std::memory_order_relaxed);
+    return ((candidates & live) | wanted) != 0;
   }
 
   // switches: bit i is on if switch_names()[i] is.

@@ -20,11 +20,11 @@ name = "a \"quoted\" name"
 seed = 0
 ranks = 8
 [[fault]]
-when = { rank = [3, 1, 2], call = ["ncclAllReduce", "Send"], bytes = "< 1MiB & >= 4096", comm = "= 2-8" }
+when = { rank = [3, 1, 2], call = "ncclAllReduce|Send", bytes = "<1MiB & >= 4096", comm = "=2-8" }
 do = { at = "before", error = "ncclTimeout" }
 [[fault]]
 name = "b"
-when = { call = "any", probability = 1, after = "90s", datatype = "half", comm = ["c0/*", "dp"] }
+when = { call = "any", probability = 1, datatype = "half", comm = ["c0/*", "dp"] }
 do = { error = "SystemError", at = "after" }
 budget = 3
 [expect]
@@ -45,7 +45,7 @@ do = { error = "Timeout" }
 
 [[fault]]
 name = "b"
-when = { call = "any", comm = ["c0/*", "name:dp"], datatype = "float16", after = "90s", probability = 1.0 }
+when = { call = "any", comm = ["c0/*", "name:dp"], datatype = "float16", probability = 1.0 }
 do = { error = "SystemError", at = "after" }
 budget = 3
 
@@ -56,7 +56,7 @@ fired = { "b" = 3, "fault-1" = 0 }
 )");
   EXPECT_EQ(to_line(*read),
             "fault-1: AllReduce|Send[rank=1-3,comm=\"=2-8\",bytes=4KiB..1048575B]=error(Timeout); "
-            "b: any[comm=[c0/*,name:dp],datatype=float16,after=90s,probability=1.0,budget=3]="
+            "b: any[comm=[c0/*,name:dp],datatype=float16,probability=1.0,budget=3]="
             "error(SystemError,at=after)");
 }
 

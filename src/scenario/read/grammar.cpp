@@ -1,4 +1,5 @@
-// The rows.
+// The rows. Texts are written for the reader of an error message: "expected …" and "found …"
+// complete them; examples are checked by a test to be accepted.
 #include "scenario/read/grammar.hpp"
 
 #include <array>
@@ -45,9 +46,9 @@ constexpr std::array<KeyRow, kConditionCount> kTriggerRows{{
     {"world_rank", kNumbersText, "rank in the whole job", R"(world_rank = "0-3")"},
     {"host", kPatternText, "host name", R"(host = "node-1*")"},
     {"comm",
-     R"(a label such as "c0" or "c0/*", a name such as "name:dp*", a size such as ">=4", or a list)",
-     "the communicator: c0, c1 … in order of creation, c0/s0 the first split of c0; or its name, "
-     "or its number of ranks",
+     R"(a label such as "c0" or "c0/*", a name such as "name:dp*", a size such as ">=4", a list)",
+     "the communicator: c0, c1 … in order of creation, c0/s0 the first split of c0; or its "
+     "name, or its number of ranks",
      R"(comm = "c0")"},
     {"bytes", kBytesText, "count × size of the data type", R"(bytes = ">=1MiB")"},
     {"count", kNumbersText, "the count argument", R"(count = "1-1024")"},
