@@ -56,7 +56,7 @@ struct CountingLayer {
     }
   };
   template <typename R, typename Next, typename Show>
-  R around(Call&, Next next_call, Show show) {
+  R around(Call&, Next&& next_call, Show&& show) {
     ++calls;
     Out out{shown};
     show(out);

@@ -8,22 +8,21 @@
 #include "base/text.hpp"
 
 namespace sabot::abi {
-namespace {
 
 // Each pass over names.inc takes one kind of row and ignores the others.
-#define SABOT_FUNCTION_ROW(...)
 #define SABOT_RESULT_ROW(...)
 #define SABOT_DATATYPE_ROW(...)
 #define SABOT_REDOP_ROW(...)
-
-#undef SABOT_FUNCTION_ROW
 #define SABOT_FUNCTION_ROW(name, kind, since, code, count, datatype, redop, root, peer, stream, comm) \
-  FunctionInfo{FunctionId::k##name, #name, "nccl" #name, Kind::kind, since, code,                     \
-               count,               datatype, redop, root, peer, stream, comm},
-constexpr std::array<FunctionInfo, kFunctionCount> kFunctions{{
+  {FunctionId::k##name, #name, "nccl" #name, Kind::kind, since, code,                                 \
+   count,               datatype, redop, root, peer, stream, comm},
+constexpr FunctionInfo kFunctionRows[kFunctionCount] = {
 #include "abi/names.inc"
-}};
+};
 #undef SABOT_FUNCTION_ROW
+
+namespace {
+
 #define SABOT_FUNCTION_ROW(name, ...) #name,
 constexpr std::array<std::string_view, kFunctionCount> kFunctionNames{{
 #include "abi/names.inc"
@@ -85,15 +84,13 @@ std::optional<int> find_ignoring_case(std::span<const Named> rows, std::string_v
 
 }  // namespace
 
-const FunctionInfo& info(FunctionId id) { return kFunctions[static_cast<std::size_t>(id)]; }
-
-std::span<const FunctionInfo> all_functions() { return kFunctions; }
+std::span<const FunctionInfo> all_functions() { return kFunctionRows; }
 
 std::span<const std::string_view> function_names() { return kFunctionNames; }
 
 std::optional<FunctionId> find_function(std::string_view name) {
   const std::string_view wanted = without_prefix(name);
-  for (const FunctionInfo& row : kFunctions)
+  for (const FunctionInfo& row : kFunctionRows)
     if (row.name == wanted) return row.id;
   return std::nullopt;
 }
@@ -136,11 +133,6 @@ std::span<const std::string_view> datatype_names() {
     return names;
   }();
   return kNames;
-}
-
-std::size_t datatype_bytes(int datatype) {
-  if (datatype < 0 || datatype >= kDataTypeCount) return 0;
-  return bytes_of(static_cast<DataType>(datatype));
 }
 
 std::string_view redop_name(int redop) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "abi/function_id.hpp"
+#include "base/datatype.hpp"
 
 namespace sabot::abi {
 
@@ -43,11 +44,19 @@ struct FunctionInfo {
   bool has_count, has_datatype, has_redop, has_root, has_peer, has_stream, has_comm;
 };
 
-const FunctionInfo& info(FunctionId id);
+extern const FunctionInfo kFunctionRows[kFunctionCount];
+inline const FunctionInfo& info(FunctionId id) {
+  return kFunctionRows[static_cast<std::size_t>(id)];
+}
 std::span<const FunctionInfo> all_functions();
 std::span<const std::string_view> function_names();  // without prefix
 std::optional<FunctionId> find_function(std::string_view name);
 
+// Whether a call of this kind only enqueues while a group is open.
+constexpr bool enqueues(Kind kind) {
+  return kind == Kind::collective || kind == Kind::p2p || kind == Kind::one_sided ||
+         kind == Kind::init || kind == Kind::derive;
+}
 std::string_view kind_name(Kind kind);
 std::optional<Kind> find_kind(std::string_view name);
 
@@ -61,7 +70,10 @@ std::string_view datatype_name(int datatype);
 std::optional<int> find_datatype(std::string_view name);
 std::span<const std::string_view> datatype_names();
 // 0 if unknown.
-std::size_t datatype_bytes(int datatype);
+inline std::size_t datatype_bytes(int datatype) {
+  if (datatype < 0 || datatype >= kDataTypeCount) return 0;
+  return bytes_of(static_cast<DataType>(datatype));
+}
 
 // "sum"; "user" for reductions created by the application.
 std::string_view redop_name(int redop);

@@ -23,11 +23,6 @@ thread_local std::vector<PendingBirth>* pending_births = nullptr;
 
 bool succeeded(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-bool enqueues(Kind kind) {
-  return kind == Kind::collective || kind == Kind::p2p || kind == Kind::one_sided ||
-         kind == Kind::init || kind == Kind::derive;
-}
-
 // A field of the caller's config that may be shorter or longer than ours (B4).
 template <typename T>
 T config_field(const ncclConfig_t* config, std::size_t offset, T fallback) {
@@ -38,14 +33,6 @@ T config_field(const ncclConfig_t* config, std::size_t offset, T fallback) {
   return value;
 }
 
-// A load and a store instead of one locked instruction (6 ns of a 25 ns budget): NCCL forbids concurrent
-// enqueues on one communicator, so only concurrent polls could lose a number.
-std::uint64_t next_number(std::atomic<std::uint64_t>& counter) {
-  const std::uint64_t number = counter.load(std::memory_order_relaxed) + 1;
-  counter.store(number, std::memory_order_relaxed);
-  return number;
-}
-
 std::uint64_t identity_of(const ncclUniqueId* id) {
   if (id == nullptr) return 0;
   return hash_text(std::string_view(id->internal, sizeof id->internal));
@@ -53,55 +40,23 @@ std::uint64_t identity_of(const ncclUniqueId* id) {
 
 }  // namespace
 
+CommRecord* Boundary::find_or_adopt(const void* comm) {
+  const KeepErrno keep;
+  if (CommRecord* record = registry_.find(comm)) return record;
+  // Destroyed handles keep no record, so that the engine's own answer reaches the caller untouched.
+  if (registry_.is_retired(comm)) return nullptr;
+  Birth birth;
+  birth.handle = comm;
+  return &registry_.create(birth);
+}
+
 void Boundary::enter_group_fields(abi::Call& call, ThreadState& thread) {
-  call.group_depth = thread.group_depth;
-  if (thread.group_depth == 0) return;
   call.group = thread.group;
-  if (enqueues(abi::info(call.function).kind)) call.group_position = ++thread.group_position;
-}
-
-CommRecord* Boundary::record_for(abi::Call& call, const abi::Api& engine) {
-  if (call.comm == nullptr) return nullptr;
-  CommRecord* record = registry_.find(call.comm);
-  if (record == nullptr) {
-    // Destroyed handles keep no record, so that the engine's own answer reaches the caller untouched.
-    if (registry_.is_retired(call.comm)) return nullptr;
-    Birth birth;
-    birth.handle = call.comm;
-    record = &registry_.create(birth);
-  }
-  const Kind kind = abi::info(call.function).kind;
-  if (record->rank.load(std::memory_order_relaxed) < 0 && (enqueues(kind) || kind == Kind::query))
-    Registry::ask_ranks(*record, engine, call);
-  return record;
-}
-
-void Boundary::enter(abi::Call& call, ThreadState& thread, const abi::Api& engine) {
-  call.thread = thread.thread;
-  call.attempt = attempt_;
-  if (call.has_count) call.bytes = call.count * abi::datatype_bytes(call.datatype);
-  const abi::FunctionInfo& function = abi::info(call.function);
-  call.in_place = call.send != nullptr && call.send == call.recv;
-  enter_group_fields(call, thread);
-  CommRecord* record = record_for(call, engine);
-  if (record == nullptr) {
-    call.world_rank = registry_.environment_rank();
-    record = &registry_.nowhere();
-  } else {
-    call.comm_label = record->label;
-    call.comm_name = record->name;
-    call.rank = record->rank.load(std::memory_order_relaxed);
-    call.comm_ranks = record->ranks.load(std::memory_order_relaxed);
-    call.world_rank = record->world_rank.load(std::memory_order_relaxed);
-    call.nonblocking = record->nonblocking;
-    if (function.kind == Kind::collective) call.nth_collective = next_number(record->collectives);
-  }
-  // Retired before it is forwarded: the library may hand out the address again before this call returns.
-  if (function.kind == Kind::destroy || function.kind == Kind::abort) registry_.retire(call.comm);
-  call.nth = next_number(record->nth[static_cast<std::size_t>(call.function)]);
+  if (abi::enqueues(abi::info(call.function).kind)) call.group_position = ++thread.group_position;
 }
 
 void Boundary::close_group(ThreadState& thread, ncclResult_t result) {
+  const KeepErrno keep;
   if (thread.group_depth > 0) --thread.group_depth;
   if (thread.group_depth > 0 || pending_births == nullptr) return;
   for (const PendingBirth& pending : *pending_births) {
@@ -134,6 +89,7 @@ void Boundary::leave(const abi::Call& call, ThreadState& thread, ncclResult_t re
 
 void Boundary::created(const abi::Call& call, ThreadState& thread, ncclResult_t result,
                        const Creation& creation) {
+  const KeepErrno keep;
   if (!succeeded(result) || creation.where == nullptr) return;
   CommRecord* parent = registry_.find(call.comm);
   const std::uint32_t child_number = parent == nullptr ? 0 : parent->children.fetch_add(1);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "abi/names.hpp"
 #include "call/registry.hpp"
 #include "call/thread_state.hpp"
 
@@ -34,11 +35,68 @@ class Boundary {
 
  private:
   void enter_group_fields(abi::Call& call, ThreadState& thread);
-  CommRecord* record_for(abi::Call& call, const abi::Api& engine);
+  CommRecord* record_for(abi::Call& call, ThreadState& thread, const abi::Api& engine,
+                         const abi::FunctionInfo& function);
+  CommRecord* find_or_adopt(const void* comm);
+  static std::uint64_t next_number(std::atomic<std::uint64_t>& counter);
   void close_group(ThreadState& thread, ncclResult_t result);
 
   Registry registry_;
   int attempt_;
 };
+
+// Inline from here: these run on every call, and an armed call may cost no more than 25 ns
+// (bench/run.py, "log off, fault armed elsewhere").
+
+// A load and a store instead of one locked instruction: NCCL forbids concurrent enqueues on one
+// communicator, so only concurrent polls could lose a number.
+inline std::uint64_t Boundary::next_number(std::atomic<std::uint64_t>& counter) {
+  const std::uint64_t number = counter.load(std::memory_order_relaxed) + 1;
+  counter.store(number, std::memory_order_relaxed);
+  return number;
+}
+
+inline CommRecord* Boundary::record_for(abi::Call& call, ThreadState& thread, const abi::Api& engine,
+                                        const abi::FunctionInfo& function) {
+  if (call.comm == nullptr) return nullptr;
+  CommRecord* record = thread.last;
+  // Records are never freed, so that the remembered one can be asked whether it still is the right one.
+  if (record == nullptr || record->handle != call.comm ||
+      !record->live.load(std::memory_order_acquire)) {  // pairs with: create, retire
+    record = find_or_adopt(call.comm);
+    if (record == nullptr) return nullptr;
+    thread.last = record;
+  }
+  const bool is_ready = abi::enqueues(function.kind) || function.kind == abi::Kind::query;
+  if (record->rank.load(std::memory_order_relaxed) < 0 && is_ready)
+    Registry::ask_ranks(*record, engine, call);
+  return record;
+}
+
+inline void Boundary::enter(abi::Call& call, ThreadState& thread, const abi::Api& engine) {
+  call.thread = thread.thread;
+  call.attempt = attempt_;
+  if (call.has_count) call.bytes = call.count * abi::datatype_bytes(call.datatype);
+  const abi::FunctionInfo& function = abi::info(call.function);
+  call.in_place = call.send != nullptr && call.send == call.recv;
+  call.group_depth = thread.group_depth;
+  if (thread.group_depth != 0) enter_group_fields(call, thread);
+  CommRecord* record = record_for(call, thread, engine, function);
+  if (record == nullptr) {
+    call.world_rank = registry_.environment_rank();
+    record = &registry_.nowhere();
+  } else {
+    call.comm_label = record->label;
+    call.comm_name = record->name;
+    call.rank = record->rank.load(std::memory_order_relaxed);
+    call.comm_ranks = record->ranks.load(std::memory_order_relaxed);
+    call.world_rank = record->world_rank.load(std::memory_order_relaxed);
+    call.nonblocking = record->nonblocking;
+    if (function.kind == abi::Kind::collective) call.nth_collective = next_number(record->collectives);
+  }
+  // Retired before it is forwarded: the library may hand out the address again before this call returns.
+  if (function.kind == abi::Kind::destroy || function.kind == abi::Kind::abort) registry_.retire(call.comm);
+  call.nth = next_number(record->nth[static_cast<std::size_t>(call.function)]);
+}
 
 }  // namespace sabot::call

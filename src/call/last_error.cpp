@@ -22,7 +22,6 @@ thread_local char served[kTextMax];
 std::mutex mutex;
 Text newest{};
 std::atomic<bool> any{false};
-std::atomic<std::uint64_t> texts{0};
 
 void assign(Text& target, std::string_view text) {
   const std::size_t length = std::min(text.size(), kTextMax - 1);
@@ -38,7 +37,7 @@ void set_last_error(std::string_view text) {
   const std::lock_guard lock(mutex);
   assign(newest, text);
   any.store(true);
-  texts.fetch_add(1);
+  last_error_texts.fetch_add(1);
 }
 
 void clear_last_error() {
@@ -48,8 +47,6 @@ void clear_last_error() {
   newest.set = false;
   any.store(false);
 }
-
-std::uint64_t last_error_count() { return texts.load(std::memory_order_relaxed); }
 
 const char* last_error() {
   if (own.set) return own.text;

@@ -5,6 +5,7 @@
 // Thread-safe; the returned pointer stays valid until the thread asks again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace sabot::call {
 void set_last_error(std::string_view text);
 void clear_last_error();
 // Grows with every text: tells whether a call set one.
-std::uint64_t last_error_count();
+inline std::atomic<std::uint64_t> last_error_texts{0};
+inline std::uint64_t last_error_count() { return last_error_texts.load(std::memory_order_relaxed); }
 // Null if there is none.
 const char* last_error();
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/random.hpp"
+#include "call/thread_state.hpp"
 
 namespace sabot::call {
 namespace {
@@ -96,6 +97,7 @@ void Registry::revive(const void* handle) noexcept {
 }
 
 void Registry::ask_ranks(CommRecord& record, const abi::Api& engine, abi::Call& call) {
+  const KeepErrno keep;
   auto* comm = static_cast<ncclComm_t>(const_cast<void*>(record.handle));
   int rank = -1;
   int ranks = 0;

@@ -4,19 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 namespace sabot::call {
-namespace {
-__attribute__((tls_model("initial-exec"))) thread_local ThreadState current{};
-}
 
-ThreadState& thread_state() {
-  if (current.thread == 0) current.thread = static_cast<std::uint64_t>(::syscall(SYS_gettid));
-  return current;
-}
+__attribute__((tls_model("initial-exec"))) thread_local constinit ThreadState current_thread{};
 
-KeepErrno::KeepErrno() : value_(errno) {}
-KeepErrno::~KeepErrno() { errno = value_; }
+std::uint64_t ask_thread_id() { return static_cast<std::uint64_t>(::syscall(SYS_gettid)); }
 
 }  // namespace sabot::call

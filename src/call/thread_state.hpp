@@ -4,9 +4,12 @@
 // can be used from any thread at any time, NCCL's own ones included (boundary rules B6, B8, B11).
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 
 namespace sabot::call {
+
+struct CommRecord;
 
 struct ThreadState {
   int inside;                    // > 0 between an entry and its return: NCCL is calling itself
@@ -16,9 +19,17 @@ struct ThreadState {
   std::uint64_t groups;          // outermost groups opened so far
   std::uint64_t thread;          // kernel thread id, 0 = not asked yet
   const void* target;            // the copy of the library that the outermost call went to
+  std::uint32_t counter;         // 1-based number of the counter that this thread owns, 0: not asked
+  CommRecord* last;              // of the call before: most calls of a thread are on one communicator
 };
 
-ThreadState& thread_state();
+extern __attribute__((tls_model("initial-exec"))) thread_local constinit ThreadState current_thread;
+std::uint64_t ask_thread_id();
+
+inline ThreadState& thread_state() {
+  if (__builtin_expect(current_thread.thread == 0, 0)) current_thread.thread = ask_thread_id();
+  return current_thread;
+}
 
 // Scope of one call that goes through the layers: calls made meanwhile by this thread are not the
 // application's.
@@ -36,8 +47,8 @@ class Inside {
 // Keeps errno over a stretch of our own code.
 class KeepErrno {
  public:
-  KeepErrno();
-  ~KeepErrno();
+  KeepErrno() : value_(errno) {}
+  ~KeepErrno() { errno = value_; }
   KeepErrno(const KeepErrno&) = delete;
   KeepErrno& operator=(const KeepErrno&) = delete;
 

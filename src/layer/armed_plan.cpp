@@ -5,6 +5,7 @@
 
 #include "abi/names.hpp"
 #include "base/log.hpp"
+#include "call/thread_state.hpp"
 #include "run/identity.hpp"
 #include "scenario/print.hpp"
 
@@ -102,6 +103,7 @@ bool ArmedPlan::claim(const abi::Call& call, const scenario::Firing& firing) {
 
 std::optional<Firing> ArmedPlan::consider(const abi::Call& call) {
   if (!decider_->is_interested(call.function)) return std::nullopt;
+  const call::KeepErrno keep;
   const scenario::Verdict wanted = decider_->enter(call, run::now().monotonic_ns);
   if (wanted.empty()) return std::nullopt;
   const scenario::Verdict kept =

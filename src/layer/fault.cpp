@@ -7,7 +7,6 @@ namespace sabot::layer {
 namespace {
 
 using abi::FunctionId;
-using abi::Kind;
 
 // The open group of this thread, as far as faults are concerned.
 struct GroupState {
@@ -21,11 +20,6 @@ struct GroupState {
   std::string text;
 };
 thread_local GroupState open_group;
-
-bool enqueues(Kind kind) {
-  return kind == Kind::collective || kind == Kind::p2p || kind == Kind::one_sided ||
-         kind == Kind::init || kind == Kind::derive;
-}
 
 GroupState& state_of(const abi::Call& call) {
   if (open_group.group != call.group) {
@@ -60,11 +54,11 @@ void FaultLayer::remember(const abi::Call& call) {
 }
 
 bool FaultLayer::swallows(const abi::Call& call) const {
-  return state_of(call).dropped && enqueues(abi::info(call.function).kind);
+  return state_of(call).dropped && abi::enqueues(abi::info(call.function).kind);
 }
 
 void FaultLayer::note_forwarded(const abi::Call& call) {
-  if (!enqueues(abi::info(call.function).kind)) return;
+  if (!abi::enqueues(abi::info(call.function).kind)) return;
   GroupState& group = state_of(call);
   group.forwarded_any = true;
   if (call.comm != nullptr) group.forwarded_comm = call.comm;

@@ -26,12 +26,13 @@ class FaultLayer {
   abi::Api next;
 
   template <typename R, typename Next, typename Show>
-  R around(abi::Call& call, Next forward, Show) {
+  [[gnu::always_inline]] R around(abi::Call& call, Next&& forward, Show&&) {
     if constexpr (!std::is_same_v<R, ncclResult_t>) {
       return forward();
     } else {
-      if (call.group_depth == 0 && !plan_.concerns(call.function)) return plain(forward);
-      return decided(call, [&] { return forward(); });
+      const bool is_watched = call.group_depth != 0 || plan_.concerns(call.function);
+      if (__builtin_expect(is_watched, 0)) return decided(call, forward);
+      return plain(forward);
     }
   }
 
@@ -44,8 +45,9 @@ class FaultLayer {
     std::atomic<int> result{0};
   };
 
+  // Kept out of line, so that an armed fault costs the other functions a test and a branch.
   template <typename Forward>
-  ncclResult_t decided(abi::Call& call, Forward forward) {
+  [[gnu::noinline]] ncclResult_t decided(abi::Call& call, Forward& forward) {
     if (call.group_depth == 0) return alone(call, forward);
     if (call.function == abi::FunctionId::kGroupEnd ||
         call.function == abi::FunctionId::kGroupSimulateEnd)
@@ -53,7 +55,7 @@ class FaultLayer {
     return in_group(call, forward);
   }
   template <typename Forward>
-  ncclResult_t alone(abi::Call& call, Forward forward) {
+  ncclResult_t alone(abi::Call& call, Forward& forward) {
     const std::optional<Firing> firing = consider(call);
     if (!firing) return plain(forward);
     if (!firing->before) {
@@ -63,14 +65,14 @@ class FaultLayer {
     return deliver(call, *firing);
   }
   template <typename Forward>
-  ncclResult_t in_group(const abi::Call& call, Forward forward) {
+  ncclResult_t in_group(const abi::Call& call, Forward& forward) {
     remember(call);
     if (swallows(call)) return ncclSuccess;
     note_forwarded(call);
     return plain(forward);
   }
   template <typename Forward>
-  ncclResult_t group_end(abi::Call& call, Forward forward) {
+  ncclResult_t group_end(abi::Call& call, Forward& forward) {
     remember(call);
     const ncclResult_t result = plain(forward);
     return call.group_depth > 1 ? inner_result(call, result) : outermost_result(call, result);
@@ -79,7 +81,7 @@ class FaultLayer {
   // An error of the library: its own text is newer than ours, unless ours was set by this very call
   // (a function that the library lacks).
   template <typename Forward>
-  static ncclResult_t plain(Forward forward) {
+  [[gnu::always_inline]] static ncclResult_t plain(Forward& forward) {
     const std::uint64_t texts = call::last_error_count();
     const ncclResult_t result = forward();
     const bool failed = result != ncclSuccess && result != ncclInProgress;

@@ -32,7 +32,7 @@ class LogLayer {
   abi::Api next;
 
   template <typename R, typename Next, typename Show>
-  R around(abi::Call& call, Next forward, Show show) {
+  R around(abi::Call& call, Next&& forward, Show&& show) {
     if (wants(call.function)) {
       Line line;
       describe(line, call);

@@ -21,7 +21,8 @@ namespace sabot::run {
 
 inline constexpr std::uint32_t kTallySlotBytesMax = 4096;
 inline constexpr std::uint32_t kTallyFaultsMax = 1024;
-inline constexpr std::uint32_t kTallyVersion = 1;
+inline constexpr std::uint32_t kTallyVersion = 2;
+inline constexpr std::size_t kTallyOwnersMax = 32;
 
 struct alignas(64) TallyPage {
   char magic[8];  // "SABOTTLY"
@@ -35,11 +36,19 @@ struct alignas(64) TallyPage {
   alignas(64) std::atomic<std::uint64_t> calls_seen;
   std::atomic<std::uint64_t> errors_from_real;
   std::atomic<std::uint64_t> faults_fired;
+  // Calls of threads that own a counter: a load and a store instead of a locked addition, whose 6 ns
+  // count where an armed call may cost 25. Threads without one add to calls_seen.
+  alignas(64) std::atomic<std::uint64_t> owned_calls[kTallyOwnersMax];
 
+  std::uint64_t total_calls() const {
+    std::uint64_t total = calls_seen.load();
+    for (const std::atomic<std::uint64_t>& owned : owned_calls) total += owned.load();
+    return total;
+  }
   unsigned char* slots() { return reinterpret_cast<unsigned char*>(this + 1); }
   const unsigned char* slots() const { return reinterpret_cast<const unsigned char*>(this + 1); }
 };
-static_assert(sizeof(TallyPage) == 128);
+static_assert(sizeof(TallyPage) == 128 + 8 * kTallyOwnersMax);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 // A process's page: a file where there is a run folder, private memory otherwise and after a fork,

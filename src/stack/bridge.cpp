@@ -52,9 +52,8 @@ ncclResult_t result_of(const T&) {
 }
 
 void enter(Stack& stack, Call& call, call::ThreadState& thread, const Admission& admission) {
-  const call::KeepErrno keep;
   call.target = admission.tables;
-  stack.counters().calls_seen.fetch_add(1, std::memory_order_relaxed);
+  stack.count_call(thread);
   stack.boundary().enter(call, thread, stack.engine());
   thread.target = admission.tables;
 }
@@ -78,7 +77,6 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
     stack.boundary().leave(call, thread, ncclSuccess);
   } else {
     const R returned = through(stack.top(), &call);
-    const call::KeepErrno keep;
     const ncclResult_t result = result_of(returned);
     if (result != ncclSuccess && result != ncclInProgress && !call.injected)
       stack.counters().errors_from_real.fetch_add(1, std::memory_order_relaxed);

@@ -21,7 +21,6 @@ namespace {
 
 using config::KnobId;
 
-std::atomic<Stack*> current_stack{nullptr};
 std::once_flag opened;
 thread_local bool opening = false;
 
@@ -62,7 +61,7 @@ void open_process() noexcept {
 
 }  // namespace
 
-Stack* Stack::current() noexcept { return current_stack.load(std::memory_order_acquire); }
+std::atomic<Stack*> Stack::current_{nullptr};
 
 bool Stack::open() noexcept {
   if (opening) return false;
@@ -76,7 +75,7 @@ Stack::Stack(const config::Snapshot& settings)
     : settings_(settings), boundary_(settings.world_rank().value_or(-1), settings.attempt()) {
   for (const config::Problem& problem : settings.problems()) log::line(problem.text);
   choose_engine();
-  current_stack.store(this, std::memory_order_release);  // pairs with: current
+  current_.store(this, std::memory_order_release);  // pairs with: current
   if (!failure_.empty()) {
     log::line(failure_);
     set_refusal(failure_.c_str());
@@ -137,6 +136,7 @@ void Stack::join_run() {
     options.faults.push_back({fault.name, fault.budget});
   recorder_ = std::make_unique<run::Recorder>(options);
   for (const std::string& problem : recorder_->problems()) log::line(problem);
+  page_.store(&recorder_->counters());
   layers_ = std::make_unique<Layers>(settings_, engine_, *scenario, *recorder_);
   top_ = layers_->top();
   write_attach_record(*scenario);
@@ -195,6 +195,7 @@ void Stack::after_fork_child() noexcept {
   if (stack == nullptr || stack->recorder_ == nullptr) return;
   stack->boundary_.registry().forget_all();
   stack->recorder_->after_fork_child();
+  stack->page_.store(&stack->recorder_->counters());
   stack->layers_->disarm();
   stack->forked_.store(true);
 }

@@ -24,7 +24,9 @@ enum class EngineKind : std::uint8_t { kReal, kHost };
 class Stack {
  public:
   // The stack that this library owns; null before first use and where another copy owns it.
-  static Stack* current() noexcept;
+  static Stack* current() noexcept {
+    return current_.load(std::memory_order_acquire);  // pairs with: Stack
+  }
   // Opens the process's stack and publishes the entries; repeated calls do nothing. False while this very
   // thread is opening it already, or if no engine can be had: entries then lead to refusals.
   static bool open() noexcept;
@@ -40,11 +42,23 @@ class Stack {
   RealEngine* real() const { return real_.get(); }  // null on the host engine
   call::Boundary& boundary() { return boundary_; }
   run::TallyPage& counters() { return recorder_->counters(); }
+  void count_call(call::ThreadState& thread) {
+    run::TallyPage& page = *page_.load(std::memory_order_relaxed);
+    if (thread.counter == 0) thread.counter = ++owners_;
+    if (thread.counter > run::kTallyOwnersMax) {
+      page.calls_seen.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    std::atomic<std::uint64_t>& own = page.owned_calls[thread.counter - 1];
+    own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   // Notices a library that came later (real), and that a forked child now has a communicator of its own.
   void before_creation();
   void after_creation();
 
  private:
+  static std::atomic<Stack*> current_;
+
   void choose_engine();
   Status open_real();
   void open_host(std::string reason);
@@ -65,6 +79,8 @@ class Stack {
   call::Boundary boundary_;
   std::unique_ptr<run::Recorder> recorder_;
   std::unique_ptr<Layers> layers_;
+  std::atomic<run::TallyPage*> page_{nullptr};  // the recorder's
+  std::atomic<std::uint32_t> owners_{0};
   std::atomic<bool> forked_{false};
 };
 

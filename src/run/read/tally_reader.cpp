@@ -47,7 +47,7 @@ bool parse_page(const std::string& path, TallyRecord& record) {
   record.pid = page.pid;
   record.started_ns = page.started_ns;
   record.plan_hash = page.plan_hash;
-  record.calls_seen = page.calls_seen.load();
+  record.calls_seen = page.total_calls();
   record.errors_from_real = page.errors_from_real.load();
   record.faults_fired = page.faults_fired.load();
   record.slot_bytes = page.slot_bytes;
