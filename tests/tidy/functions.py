@@ -124,7 +124,7 @@ def describe(code, head_start, head, start, end):
 def in_python(text):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            count = [a.arg for a in node.args.args + node.args.kwonlyargs if a.arg != "self"]
+            count = [a.arg for a in node.args.args if a.arg != "self"]  # keyword-only: named
             yield Function(node.name, count, node.lineno, node.end_lineno, 0, "")
 
 
