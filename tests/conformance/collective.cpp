@@ -241,7 +241,8 @@ std::string run_case(const Case& test, const Rank& rank, Buffers& buffers, bool*
   run.prepare();
   *fatal = true;
   if (const ncclResult_t result = run.call(); result != ncclSuccess)
-    return test.text() + ": returned " + text_of(result) + " (" + nccl().GetLastError(nullptr) + ")";
+    return test.text() + ": returned " + text_of(result) + " (" + nccl().GetLastError(nullptr) +
+           ")";
   if (const std::string error = subject().memory->synchronize(rank.stream); !error.empty())
     return test.text() + ": " + error;
   *fatal = false;

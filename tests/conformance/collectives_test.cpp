@@ -114,7 +114,8 @@ TEST_P(Collectives, AMillionElementsAreExact) {
   const int ranks = GetParam();
   if (ranks > kThoroughRanksMax && subject().on_host()) {
     constexpr std::size_t kLess = (1u << 16) + 3;
-    run_cases_in_threads(ranks, {{Collective::kAllReduce, ncclFloat32, Op::kSum, kLess, 0, false, 1}});
+    run_cases_in_threads(
+        ranks, {{Collective::kAllReduce, ncclFloat32, Op::kSum, kLess, 0, false, 1}});
     return;
   }
   const std::size_t part = kMillion / static_cast<std::size_t>(ranks);

@@ -149,7 +149,8 @@ CommandLine parse(int argc, char** argv) {
     const std::string value = argv[++i];
     if (option == "--library") line.options.library = value;
     else if (option == "--filter") line.filter = value;
-    else if (option == "--deadline") line.options.deadline_s = static_cast<unsigned>(std::atoi(argv[i]));
+    else if (option == "--deadline")
+      line.options.deadline_s = static_cast<unsigned>(std::atoi(argv[i]));
     else if (option == "--scenario") line.process.scenario = value;
     else if (option == "--rank") line.process.rank = std::atoi(argv[i]);
     else if (option == "--ranks") line.process.ranks = std::atoi(argv[i]);

@@ -70,8 +70,8 @@ std::uint64_t hash(std::uint64_t seed, int rank, std::size_t index) {
 
 // Uniform in [-largest, largest].
 std::int64_t spread(std::uint64_t bits, std::int64_t largest) {
-  return static_cast<std::int64_t>(Random(bits).below(2 * static_cast<std::uint64_t>(largest) + 1)) -
-         largest;
+  const auto choices = 2 * static_cast<std::uint64_t>(largest) + 1;
+  return static_cast<std::int64_t>(Random(bits).below(choices)) - largest;
 }
 
 // Of kPreMulSum; small enough for every floating type, large enough to make integers wrap.

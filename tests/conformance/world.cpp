@@ -123,6 +123,10 @@ void World::abort() {
   }
 }
 
+void World::forget() {
+  for (Rank& rank : ranks_) rank.comm = nullptr;
+}
+
 bool World::run(const Body& body) {
   std::once_flag once;
   return report(in_threads(size(), [&](int rank) {

@@ -44,6 +44,8 @@ class World {
   Buffers& buffers(int rank) { return *buffers_[static_cast<std::size_t>(rank)]; }
   // Ends every communicator by ncclCommAbort instead of ncclCommDestroy.
   void abort();
+  // For bodies that ended their communicators themselves.
+  void forget();
 
  private:
   explicit World(int ranks);
@@ -76,6 +78,14 @@ class WithRanks : public ::testing::TestWithParam<int> {};
 std::string ranks_name(const ::testing::TestParamInfo<int>& info);
 
 }  // namespace sabot::conformance
+
+// Inside a body: a call that must succeed for the ranks to stay in step.
+#define MUST_SUCCEED(call)                                                       \
+  do {                                                                           \
+    ::sabot::conformance::Verdict sabot_verdict_ =                               \
+        ::sabot::conformance::verdict_of(#call, ::sabot::conformance::nccl().call); \
+    if (!sabot_verdict_.complaint.empty()) return sabot_verdict_;                \
+  } while (0)
 
 // The suites run in worlds of every size that the subject has devices for.
 #define INSTANTIATE_FOR_EVERY_WORLD(suite)                                                    \
