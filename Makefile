@@ -70,7 +70,8 @@ reference:  ## rewrite the generated pages of docs/reference/
 bench:  ## measure, print and write build/bench/*.json
 	@tools/install-dependencies build bench
 	@cmake --preset release -DSABOT_BENCH=ON
-	@$(call build_tree,$(release)) --target bench
+	@$(call build_tree,$(release))
+	@python3 bench/run.py --build $(release)
 
 fuzz:  ## let each fuzzer search for FUZZ_SECONDS (default 60), beyond its corpus
 	@tools/install-dependencies build fuzz
