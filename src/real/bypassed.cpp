@@ -50,7 +50,7 @@ std::vector<Bypass> bypassed(Loader& loader, const RealLibrary* real) {
 std::vector<Bypass> hidden_in_process(Loader& loader) {
   std::vector<Bypass> list;
   for (const MappedObject& object : loader.mapped()) {
-    if (object.is_ours || is_copy(object) || object.path.empty() || object.path.front() != '/' ||
+    if (object.is_ours || is_copy(object) || object.path.empty() ||
         object.covers(loader.ourselves()))
       continue;
     const auto linkage = loader.linkage(object.path);

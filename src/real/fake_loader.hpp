@@ -35,6 +35,7 @@ class FakeLoader final : public Loader {
   std::vector<std::string> cache;            // what the loader's cache lists
   std::map<std::string, void*> next;         // what RTLD_NEXT answers
   std::vector<std::string> opened;           // every request to map something, in order
+  std::vector<std::string> shown;            // requests to add something to the global scope
   std::string ours;                          // the path of the object that is Sabot
   std::set<std::string> refused;             // files that the loader cannot map
 
@@ -92,13 +93,13 @@ class FakeLoader final : public Loader {
   }
 
   Result<Opened> open(const std::string& name, Open how) override {
-    opened.push_back(name);
+    (how == Open::kShow ? shown : opened).push_back(name);
     const auto search = names.find(name);
     const std::string path = search == names.end() ? name : search->second;
     for (const MappedObject& object : objects_)
       if (object.path == path || object.soname == name)
         return Opened{reinterpret_cast<void*>(object.begin), object.path};
-    if (how == Open::kOnlyIfMapped || files.count(path) == 0)
+    if (how != Open::kLoad || files.count(path) == 0)
       return Error(Code::kNotFound, name + ": cannot open shared object file");
     if (refused.count(path) != 0) return Error(Code::kNotFound, name + ": undefined symbol: cuFoo");
     const MappedObject& object = map(path);

@@ -54,7 +54,8 @@ struct Opened {
 
 class Loader {
  public:
-  enum class Open : std::uint8_t { kOnlyIfMapped, kLoad };
+  // kShow: as kOnlyIfMapped, and adds it to the end of the global scope (RTLD_GLOBAL).
+  enum class Open : std::uint8_t { kOnlyIfMapped, kLoad, kShow };
 
   virtual ~Loader() = default;
 

@@ -92,8 +92,9 @@ class ProcessLoader final : public Loader {
   }
 
   Result<Opened> open(const std::string& name, Open how) override {
-    const int only = how == Open::kOnlyIfMapped ? RTLD_NOLOAD : 0;
-    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | only);
+    const int only = how == Open::kLoad ? 0 : RTLD_NOLOAD;
+    const int scope = how == Open::kShow ? RTLD_GLOBAL : RTLD_LOCAL;
+    void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_NODELETE | only | scope);
     if (handle == nullptr) {
       const char* text = ::dlerror();
       return Error(Code::kNotFound, text != nullptr ? text : name + ": it is not mapped");

@@ -191,11 +191,20 @@ bool RealLibrary::leads_to_wrapper(const void* function) const {
   const MappedObject* object = object_of(objects, function);
   if (object == nullptr || object->is_ours || is_copy(*object) || object->covers(loader_->ourselves()))
     return false;
+  if (!note_wrapper(*object)) return false;
+  // A tool behind us asks for the definition behind itself. Where the library was opened locally, by Python
+  // or by our own search, that would be none.
+  if (chosen_->is_dedicated() && chosen_->handle() != nullptr)
+    loader_->open(chosen_->path(), Loader::Open::kShow).ignore();
+  return true;
+}
+
+bool RealLibrary::note_wrapper(const MappedObject& object) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (Range& wrapper : wrappers_) {
     if (wrapper.end != 0) continue;
-    wrapper.begin = object->begin;
-    wrapper.end = object->end;
+    wrapper.begin = object.begin;
+    wrapper.end = object.end;
     return true;
   }
   return false;  // too many tools to know them apart: straight to NCCL cannot recurse

@@ -163,6 +163,7 @@ class RealLibrary {
   const Copy* add_copy(std::unique_ptr<Copy> copy);
   bool adopt_mapped(const std::vector<MappedObject>& objects);
   bool leads_to_wrapper(const void* function) const;
+  bool note_wrapper(const MappedObject& object) const;
   void forget_routes();
 
   Loader* loader_;

@@ -242,6 +242,7 @@ TEST_F(RealLibraryTest, NextIsAnotherToolsWrapperWhereTheLoaderLeadsToOne) {
   const auto real = open_or_fail();
   EXPECT_EQ(real->next("AllReduce"), wrapper);
   EXPECT_EQ(real->next("GroupStart"), address(&some_function));
+  EXPECT_THAT(loader.shown, ElementsAre("/wheel/libnccl.so.2")) << "or the tool finds no next itself";
   EXPECT_EQ(real->route_for(wrapper).caller, Caller::kWrapper);
   EXPECT_EQ(real->route_for(loader.inside("/bin/train")).caller, Caller::kApplication);
 }
