@@ -4,8 +4,9 @@
 Usage: tests/tidy/binaries.py LIBRARY --soname NAME --exports FILE
 
 It needs nothing but glibc at run time (so neither CUDA nor NCCL nor a C++ runtime of its own), has
-its SONAME, exports exactly the names listed in FILE, one a line, and wants no executable stack and
-no text relocations. Boundary rule B1, and the absences that ARCHITECTURE.md lists.
+its SONAME, exports exactly the names listed in FILE, one a line, each ncclX weak and at the address
+of a strong pncclX, and wants no executable stack and no text relocations. Boundary rules B1 and B2,
+and the absences that ARCHITECTURE.md lists.
 """
 import argparse
 import re
@@ -37,22 +38,28 @@ def soname_errors(dynamic, soname):
 
 
 def exported(symbols):
-    """Names of defined symbols that another object can bind to."""
-    names = set()
+    """Maps the defined symbols that another object can bind to, to (address, binding)."""
+    found = {}
     for line in symbols.splitlines():
         fields = line.split()
         if len(fields) >= 8 and fields[4] in ("GLOBAL", "WEAK", "UNIQUE") and fields[6] != "UND":
             if fields[5] in ("DEFAULT", "PROTECTED") and fields[3] != "TLS":
-                names.add(fields[7].split("@")[0])
-    return names
+                found[fields[7].split("@")[0]] = (int(fields[1], 16), fields[4])
+    return found
 
 
 def export_errors(symbols, listed):
-    names = exported(symbols)
-    for name in sorted(names - listed):
+    found = exported(symbols)
+    for name in sorted(set(found) - listed):
         yield f"exports {name}, which is not in its list"
-    for name in sorted(listed - names):
+    for name in sorted(listed - set(found)):
         yield f"does not export {name}"
+    for name, (address, binding) in sorted(found.items()):
+        if name.startswith("nccl"):
+            if binding != "WEAK":
+                yield f"exports {name} as {binding}, not WEAK"
+            if found.get("p" + name) != (address, "GLOBAL"):
+                yield f"p{name} is not the strong twin of {name} at the same address"
 
 
 def stack_errors(segments):

@@ -334,7 +334,8 @@ class Binaries(unittest.TestCase):
    Num:    Value          Size Type    Bind   Vis      Ndx Name
      1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND write@GLIBC_2.2.5 (2)
      2: 0000000000001000    12 FUNC    WEAK   DEFAULT   12 ncclAllReduce
-     3: 0000000000001010    12 FUNC    GLOBAL DEFAULT   12 helper
+     3: 0000000000001000    12 FUNC    GLOBAL DEFAULT   12 pncclAllReduce
+     4: 0000000000001010    12 FUNC    GLOBAL DEFAULT   12 helper
 """
 
     def test_a_library_needs_only_glibc(self):
@@ -349,8 +350,19 @@ class Binaries(unittest.TestCase):
 
     def test_a_library_exports_exactly_its_list(self):
         self.assertEqual(
-            list(binaries.export_errors(self.SYMBOLS, {"ncclAllReduce", "pncclAllReduce"})),
-            ["exports helper, which is not in its list", "does not export pncclAllReduce"])
+            list(binaries.export_errors(self.SYMBOLS, {"ncclAllReduce", "pncclAllReduce", "a"})),
+            ["exports helper, which is not in its list", "does not export a"])
+
+    def test_a_public_function_is_weak_and_has_a_strong_twin(self):
+        listed = {"ncclAllReduce", "pncclAllReduce", "helper"}
+        strong = self.SYMBOLS.replace("WEAK  ", "GLOBAL")
+        apart = self.SYMBOLS.replace("1000    12 FUNC    GLOBAL", "1008    12 FUNC    GLOBAL")
+        self.assertEqual(list(binaries.export_errors(self.SYMBOLS, listed)), [])
+        self.assertEqual(list(binaries.export_errors(strong, listed)),
+                         ["exports ncclAllReduce as GLOBAL, not WEAK"])
+        self.assertEqual(
+            list(binaries.export_errors(apart, listed)),
+            ["pncclAllReduce is not the strong twin of ncclAllReduce at the same address"])
 
 
 class Exceptions(unittest.TestCase):
