@@ -8,6 +8,14 @@ std::string devices_text(int count) {
   return count == 1 ? "1 CUDA device" : std::to_string(count) + " CUDA devices";
 }
 
+// A clause goes between brackets: "no CUDA driver (libcuda.so.1: …)" becomes "no CUDA driver: …".
+std::string without_brackets(std::string text) {
+  const std::size_t open = text.find(" (");
+  if (open == text.npos || !text.ends_with(')')) return text;
+  text.pop_back();
+  return text.replace(open, 2, ": ");
+}
+
 Result<EngineChosen> real_by_name(const EngineFacts& facts) {
   const std::string asked = "asked for by " + facts.asked_by;
   if (!facts.nccl) return EngineChosen{true, asked};
@@ -26,7 +34,8 @@ Result<EngineChosen> choose_engine(const EngineFacts& facts) {
     return EngineChosen{false, "asked for by " + facts.asked_by};
   if (facts.asked == config::EngineChoice::kReal) return real_by_name(facts);
   if (!facts.devices || !facts.devices->ok())
-    return EngineChosen{false, facts.devices ? facts.devices->error().message() : "no CUDA driver"};
+    return EngineChosen{false, facts.devices ? without_brackets(facts.devices->error().message())
+                                             : "no CUDA driver"};
   const std::string devices = devices_text(facts.devices->value());
   if (facts.nccl && !facts.nccl->path.empty())
     return EngineChosen{true, devices + "; " + facts.nccl->path + " " + facts.nccl->how};

@@ -17,9 +17,9 @@ namespace sabot::launch {
 
 struct EngineFacts {
   config::EngineChoice asked = config::EngineChoice::kAuto;
-  std::string asked_by;                // "--engine", "SABOT_ENGINE"; "" = default
-  std::optional<Result<int>> devices;  // not asked where it cannot matter
-  std::optional<NcclFinding> nccl;     // not searched where it cannot matter
+  std::string asked_by = {};                // "--engine", "SABOT_ENGINE"; "" = default
+  std::optional<Result<int>> devices = {};  // not asked where it cannot matter
+  std::optional<NcclFinding> nccl = {};     // not searched where it cannot matter
 };
 
 struct EngineChosen {

@@ -22,9 +22,9 @@ class Machine {
   virtual bool is_file(const std::string& path) = 0;
   // DT_NEEDED, DT_RPATH and DT_RUNPATH of a program or library; all empty if it is none.
   struct Links {
-    std::vector<std::string> needed;
-    std::string rpath;
-    std::string runpath;
+    std::vector<std::string> needed = {};
+    std::string rpath = {};
+    std::string runpath = {};
   };
   virtual Links links_of(const std::string& path) = 0;
   virtual std::string interpreter_of(const std::string& program) = 0;
@@ -40,20 +40,20 @@ class Machine {
 };
 
 struct NcclRequest {
-  std::vector<std::string> words;  // of the command
-  std::string real_nccl;           // SABOT_REAL_NCCL
-  std::string conda_prefix;
-  std::string nccl_root;
-  std::string library_path;  // LD_LIBRARY_PATH
+  std::vector<std::string> words = {};  // of the command
+  std::string real_nccl = {};           // SABOT_REAL_NCCL
+  std::string conda_prefix = {};
+  std::string nccl_root = {};
+  std::string library_path = {};  // LD_LIBRARY_PATH
 };
 
 struct NcclFinding {
-  std::string path;  // "" = none
-  std::string how;   // "linked by ./train", "in the Python packages of /usr/bin/python3", …
+  std::string path = {};  // "" = none
+  std::string how = {};   // "linked by ./train", "in the Python packages of /usr/bin/python3", …
   // Set where a torch with NCCL linked into it statically was found instead: nothing can reach its
   // calls.
-  std::string unreachable;
-  std::vector<std::string> searched;  // one clause a place without one
+  std::string unreachable = {};
+  std::vector<std::string> searched = {};  // one clause a place without one
 };
 
 // kInvalidArgument: real_nccl names a file that is not there.

@@ -43,6 +43,8 @@ class Run {
       report_.status = refusal_status_;
       return std::move(report_);
     }
+    if (settings_.get<KnobId::kDisable>() && !plan_.scenario.faults.empty())
+      log::line("SABOT_DISABLE is set: no layer is active, and no fault can fire");
     if (!is_quiet()) log::line(first_line());
     start_and_wait();
     return std::move(report_);

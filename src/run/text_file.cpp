@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -24,22 +25,27 @@
 namespace sabot::run {
 namespace {
 
-// "; did you mean 'x.toml'?" from the names beside the missing file, else "".
+// "; did you mean 'x.toml'?" from the files of the same kind beside the missing one, else "".
+// Endings are left out of the comparison, as they would make any two names look alike.
 std::string suggestion_beside(const std::string& path) {
   constexpr std::size_t kEntriesMax = 1000;
   const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
+  const std::string folder = slash == path.npos ? "" : path.substr(0, slash + 1);
+  const std::string name = path.substr(folder.size());
+  const std::string ending = name.substr(std::min(name.rfind('.'), name.size()));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(
+      ::opendir(folder.empty() ? "." : folder.c_str()), &::closedir);
   if (!entries) return "";
-  std::vector<std::string> names;
+  std::vector<std::string> stems;
   while (const dirent* entry = ::readdir(entries.get())) {
-    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    if (names.size() >= kEntriesMax) break;
+    const std::string_view other = entry->d_name;
+    if (other.starts_with('.') || !other.ends_with(ending)) continue;
+    stems.emplace_back(other.substr(0, other.size() - ending.size()));
+    if (stems.size() >= kEntriesMax) break;
   }
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  const auto close = nearest(slash == path.npos ? path : path.substr(slash + 1), views);
-  if (!close) return "";
-  return "; did you mean '" + (slash == path.npos ? "" : folder) + std::string(*close) + "'?";
+  const std::vector<std::string_view> views(stems.begin(), stems.end());
+  const auto close = nearest(name.substr(0, name.size() - ending.size()), views);
+  return close ? "; did you mean '" + folder + std::string(*close) + ending + "'?" : "";
 }
 
 Status check_text(std::string_view text) {
