@@ -1,7 +1,8 @@
 """Orderings other than the default carry their partner's name, and the partner exists.
 
-A relaxed operation synchronises with nothing, so it may say `relaxed: why` instead. A remark covers
-its own line and the REACH lines below it; one in the file's opening comment covers the whole file.
+A relaxed operation synchronises with nothing: one remark `relaxed: why` covers those of a file. Any
+other remark covers its own line and the REACH lines below it, or the whole file from its opening
+comment.
 """
 import re
 
@@ -9,7 +10,7 @@ REACH = 10
 ORDERING = re.compile(r"\bmemory_order(?:_|::)(relaxed|acquire|release|acq_rel|consume)\b"
                       r"|__ATOMIC_(RELAXED|ACQUIRE|RELEASE|ACQ_REL|CONSUME)\b")
 PARTNER = re.compile(r"pairs with:\s*([\w:~]+)")
-RELAXED = re.compile(r"\brelaxed:\s*\w")
+RELAXED = re.compile(r"\b[Rr]elaxed:\s*\w")
 
 
 def opening_end(source):
@@ -39,8 +40,9 @@ def memory_order(source):
             continue
         if not is_relaxed:
             yield number, f"{match.group(0)} without `pairs with: FUNCTION`"
-        elif not any(RELAXED.search(text) for text in covering):
+        elif not any(RELAXED.search(text) for text in source.comment_lines):
             yield number, f"{match.group(0)} without `pairs with: FUNCTION` or `relaxed: WHY`"
+            return
 
 
 def partners_exist(sources):
