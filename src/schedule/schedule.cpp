@@ -78,16 +78,6 @@ std::optional<Collective> parse_collective(std::string_view text) {
   return std::nullopt;
 }
 
-bool has_root(Collective collective) {
-  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
-         collective == Collective::kGather || collective == Collective::kScatter;
-}
-
-bool has_reduction(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
-         collective == Collective::kReduceScatter;
-}
-
 bool rounds_once(DataType type, ReduceOp op) {
   const bool narrow = type == DataType::kFloat16 || type == DataType::kBfloat16 ||
                       type == DataType::kFloat8e4m3 || type == DataType::kFloat8e5m2;
@@ -126,6 +116,9 @@ std::optional<Plan> plan_for(Algorithm algorithm, const Request& request, const 
 
 Plan choose(const Request& request, const Limits& limits) {
   if (request.world == 1) return cut(Algorithm::kLocal, request, limits, limits.slot_bytes);
+  if (request.collective == Collective::kAllReduce &&
+      is_one_flat_chunk(request.count, bytes_of(request.type), request.world, limits))
+    return {Algorithm::kFlat, std::max<std::uint64_t>(request.count, 1)};
   const std::uint64_t bytes = request.count * bytes_of(request.type);
   const bool two_phase = kTwoPhaseFamily.offers(request) && request.world > 2 && bytes > 8 * 1024;
   return cut(two_phase ? Algorithm::kTwoPhase : Algorithm::kFlat, request, limits, 64 * 1024);

@@ -54,8 +54,14 @@ inline constexpr int kAlgorithmCount = 5;
 std::string_view name_of(Collective collective);                    // "AllReduce"
 std::string_view name_of(Algorithm algorithm);                      // "two-phase"
 std::optional<Collective> parse_collective(std::string_view text);  // any case, "all_reduce" too
-bool has_root(Collective collective);
-bool has_reduction(Collective collective);
+constexpr bool has_root(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+constexpr bool has_reduction(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kReduce ||
+         collective == Collective::kReduceScatter;
+}
 
 // What is asked. `count` has NCCL's meaning: elements of the vector (all-reduce, broadcast,
 // reduce), or of the block of one rank (all others). Root is 0 where the collective has none.
@@ -87,6 +93,13 @@ struct Plan {
 
 // The fastest plan for this request; a pure function, the same on every rank.
 Plan choose(const Request& request, const Limits& limits);
+// Whether choose() gives an all-reduce of so many elements the flat algorithm in one chunk.
+constexpr bool is_one_flat_chunk(std::uint64_t count, std::size_t element_bytes, int world,
+                                 const Limits& limits) {
+  const std::uint64_t bytes = count * element_bytes;
+  const std::uint64_t bytes_max = world == 2 ? 16 * 1024 : 8 * 1024;
+  return bytes <= bytes_max && bytes <= limits.slot_bytes;
+}
 // The plan of a given algorithm, or nothing where it cannot do this collective (ring: reductions
 // that must round once, see rounds_once()).
 std::optional<Plan> plan_for(Algorithm algorithm, const Request& request, const Limits& limits);

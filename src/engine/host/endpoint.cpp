@@ -22,12 +22,7 @@ Endpoint::Endpoint(std::shared_ptr<link::Segment> segment, int rank, Liveness* l
       options_(options),
       rank_(rank),
       world_(segment_->ranks()),
-      state_(std::make_unique<State>()) {
-  const link::Geometry& geometry = segment_->geometry();
-  state_->limits = {geometry.slots, geometry.slot_bytes, geometry.ranks > geometry.cpus};
-  for (int r = 0; r < world_; ++r)
-    state_->windows[static_cast<std::size_t>(r)] = segment_->window(r);
-}
+      state_(std::make_unique<State>(*segment_, rank)) {}
 
 Result<std::unique_ptr<Endpoint>> Endpoint::open(std::shared_ptr<link::Segment> segment, int rank,
                                                  Liveness* liveness, Options options) {
@@ -63,43 +58,59 @@ schedule::Plan Endpoint::plan(const schedule::Request& request) const {
   return schedule::choose(request, state_->limits);
 }
 
+// A place is a promise to peers: nothing may fail between taking it and running the task.
+void Endpoint::place(Task& task, const Operation& operation, std::uint64_t number) {
+  task.endpoint_ = this;
+  task.operation_ = operation;
+  task.signature_ = signature_of(operation);
+  task.place_ = number;
+  task.state_ = Task::State::kQueued;
+  if (operation.kind == Operation::Kind::kCollective) {
+    const schedule::Request request = request_of(operation, rank_, world_);
+    task.program_ = schedule::Program(request, plan(request));
+  }
+}
+
 Status Endpoint::start(Task& task, const Operation& operation) {
   SABOT_ASSERT(task.state_ == Task::State::kIdle);
   SABOT_TRY(check(operation, rank_, world_));
   SABOT_TRY(usable());
-  task.endpoint_ = this;
-  task.operation_ = operation;
-  task.signature_ = signature_of(operation);
-  task.state_ = Task::State::kQueued;
   const auto peer = static_cast<std::size_t>(operation.peer);
   switch (operation.kind) {
-    case Operation::Kind::kCollective: {
-      const schedule::Request request = request_of(operation, rank_, world_);
-      task.program_ = schedule::Program(request, plan(request));
-      task.place_ = state_->started.fetch_add(1) + 1;
+    case Operation::Kind::kCollective:
+      place(task, operation, state_->started.fetch_add(1) + 1);
       break;
-    }
-    case Operation::Kind::kSend: task.place_ = state_->sends[peer].started.fetch_add(1); break;
-    case Operation::Kind::kRecv: task.place_ = state_->receives[peer].started.fetch_add(1); break;
+    case Operation::Kind::kSend:
+      place(task, operation, state_->sends[peer].started.fetch_add(1));
+      break;
+    case Operation::Kind::kRecv:
+      place(task, operation, state_->receives[peer].started.fetch_add(1));
+      break;
   }
   return {};
 }
 
-Status Endpoint::run(const Operation& operation) {
-  Task task;
-  SABOT_TRY(start(task, operation));
+Status Endpoint::wait(Task& task) {
   Progress progress = task.advance();
-  if (progress == Progress::kBlocked) {
-    Waiter waiter(oversubscribed());
-    std::uint64_t steps = task.steps();
-    do {
-      waiter.pause();
-      progress = task.advance();
-      if (task.steps() != steps) waiter.reset();
-      steps = task.steps();
-    } while (progress == Progress::kBlocked);
+  Waiter waiter(oversubscribed());
+  std::uint64_t steps = task.steps();
+  while (progress == Progress::kBlocked) {
+    waiter.pause();
+    progress = task.advance();
+    if (task.steps() != steps) waiter.reset();
+    steps = task.steps();
   }
   return task.take_status();
+}
+
+Status Endpoint::run(const Operation& operation) {
+  if (is_small_all_reduce(operation)) {
+    SABOT_TRY(usable());
+    return run_small_all_reduce(operation);
+  }
+  Task task;
+  SABOT_TRY(start(task, operation));
+  return wait(task);
 }
 
 void Endpoint::abort() {
@@ -110,8 +121,7 @@ void Endpoint::abort() {
 Progress Endpoint::advance_finalize() {
   State& state = *state_;
   if (!usable().ok()) return Progress::kFailed;
-  // Acquire pairs with: finish
-  bool idle = state.turn.load(std::memory_order_acquire) == state.started.load() + 1;
+  bool idle = state.is_turn_of(state.started.load() + 1);
   RankMask waiting = 0;
   for (std::size_t r = 0; r < static_cast<std::size_t>(world_); ++r) {
     const int peer = static_cast<int>(r);
@@ -122,11 +132,8 @@ Progress Endpoint::advance_finalize() {
     const Presence presence = segment_->presence(peer).load();
     if (presence == Presence::kLeft || presence == Presence::kAborted)
       continue;  // will not take it
-    const std::uint64_t taken =
-        std::max(segment_->completed(peer).load(), segment_->consumed(peer, rank_).load());
-    bool all_taken = segment_->channel_consumed(rank_, peer).load() == sends.chunks;
-    for (const State::Put& put : state.puts)
-      all_taken = all_taken && ((put.readers >> r & 1) == 0 || put.stamp <= taken);
+    const bool all_taken = state.window.has_read_all(peer) &&
+                           segment_->channel_consumed(rank_, peer).load() == sends.chunks;
     if (!all_taken) waiting |= RankMask{1} << r;
   }
   if (waiting == 0) return Progress::kDone;
@@ -154,6 +161,13 @@ Progress Task::advance() {
   }
   if (operation_.kind == Operation::Kind::kCollective) return Executor(*this).advance();
   return Exchange(*this).advance();
+}
+
+void Task::resume_after_put() {
+  state_ = State::kRunning;
+  program_.next(step_);
+  has_step_ = program_.next(step_);
+  pending_ = step_.sources & ~bit(endpoint_->rank());
 }
 
 std::uint64_t Task::number() const {

@@ -90,6 +90,9 @@ class Task {
 
   enum class State : std::uint8_t { kIdle, kQueued, kRunning, kDone, kFailed };
 
+  // Continues a flat all-reduce of one chunk whose message has been put already.
+  void resume_after_put();
+
   Endpoint* endpoint_ = nullptr;
   State state_ = State::kIdle;
   bool has_step_ = false;
@@ -178,6 +181,10 @@ class Endpoint {
   friend class Exchange;
   struct State;
 
+  void place(Task& task, const Operation& operation, std::uint64_t number);
+  Status wait(Task& task);
+  bool is_small_all_reduce(const Operation& operation) const;
+  Status run_small_all_reduce(const Operation& operation);
   // Where every wait ends up: fails the task if it is hopeless, else kBlocked.
   Progress blocked(Task& task);
   Progress fail(Task& task, Error error);

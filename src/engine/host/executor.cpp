@@ -1,10 +1,4 @@
 // The data path of collectives: put, get, reduce, copy over windows of stamped slots.
-//
-// Credit. A slot may be overwritten once the readers of what lies in it are done. Mostly that is
-// known without reading anything: whoever sent me a message of this collective has finished all
-// earlier ones, so when I have heard everybody, all that I put before this collective has been
-// read. Only otherwise the readers' counters are read, and only collectives with more messages than
-// slots keep them up to date message by message.
 #include "engine/host/executor.hpp"
 
 #include <algorithm>
@@ -25,8 +19,6 @@ using schedule::Step;
 // Reductions whose result is also a message go block by block, so that the copy reads from cache.
 constexpr std::size_t kBlockBytes = 8 * 1024;
 
-constexpr RankMask bit(int rank) { return RankMask{1} << rank; }
-
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
@@ -44,8 +36,7 @@ std::byte* Executor::output_at(std::uint64_t offset) const {
 
 Progress Executor::advance() {
   if (task_.state_ == Task::State::kQueued) {
-    // pairs with: finish
-    if (state_.turn.load(std::memory_order_acquire) != task_.place_) {
+    if (!state_.is_turn_of(task_.place_)) {
       task_.watch_.waiting = 0;
       return endpoint_.blocked(task_);
     }
@@ -68,24 +59,14 @@ Progress Executor::advance() {
 }
 
 void Executor::begin() {
-  link::HistoryEntry& entry = endpoint_.segment_->history(endpoint_.rank_, task_.place_);
-  entry.number.store(0, std::memory_order_relaxed);
-  // Both pair with: recall
-  entry.signature.store(task_.signature_, std::memory_order_release);
-  entry.number.store(task_.place_, std::memory_order_release);
+  remember(*endpoint_.segment_, endpoint_.rank_, task_.place_, task_.signature_);
   task_.state_ = Task::State::kRunning;
 }
 
 Progress Executor::finish() {
-  const std::uint64_t next =
-      state_.base + std::max<std::uint64_t>(1, task_.program_.message_count());
-  if (std::popcount(task_.heard_) == endpoint_.world_ - 1) state_.everyone = state_.base;
-  // pairs with: has_credit
-  endpoint_.segment_->completed(endpoint_.rank_).store(next, std::memory_order_release);
-  state_.base = next;
+  const bool heard_everybody = std::popcount(task_.heard_) == endpoint_.world_ - 1;
   task_.state_ = Task::State::kDone;
-  // pairs with: advance
-  state_.turn.store(task_.place_ + 1, std::memory_order_release);
+  state_.end_collective(task_.place_, task_.program_.message_count(), heard_everybody);
   return Progress::kDone;
 }
 
@@ -105,35 +86,8 @@ Executor::Outcome Executor::attempt() {
 }
 
 bool Executor::has_credit(std::uint64_t stamp) {
-  const Endpoint::State::Put& old = state_.puts[stamp % state_.limits.slots];
-  if (old.stamp <= state_.everyone) return true;
-  RankMask missing = 0;
-  for (RankMask rest = old.readers; rest != 0; rest &= rest - 1) {
-    const int reader = std::countr_zero(rest);
-    std::uint64_t& seen = state_.seen[static_cast<std::size_t>(reader)];
-    if (seen >= old.stamp) continue;
-    const link::Segment& segment = *endpoint_.segment_;
-    // pairs with: finish, consumed
-    seen = std::max(segment.completed(reader).load(std::memory_order_acquire),
-                    segment.consumed(reader, endpoint_.rank_).load(std::memory_order_acquire));
-    if (seen < old.stamp) missing |= bit(reader);
-  }
-  task_.watch_.waiting = missing;
-  return missing == 0;
-}
-
-std::byte* Executor::target(std::uint64_t stamp, std::size_t bytes) const {
-  const link::Slots& window = state_.windows[static_cast<std::size_t>(endpoint_.rank_)];
-  return bytes <= link::kSlotInlineBytes ? window.line(stamp).payload : window.data(stamp);
-}
-
-void Executor::publish(std::uint64_t stamp, std::size_t bytes, RankMask readers) {
-  state_.puts[stamp % state_.limits.slots] = {stamp, readers};
-  link::SlotLine& line = state_.windows[static_cast<std::size_t>(endpoint_.rank_)].line(stamp);
-  const std::uint64_t flag = bytes <= link::kSlotInlineBytes ? kInlineFlag : 0;
-  line.signature.store(task_.signature_ | flag, std::memory_order_relaxed);
-  // pairs with: poll
-  line.stamp.store(stamp, std::memory_order_release);
+  task_.watch_.waiting = state_.window.readers_left(stamp);
+  return task_.watch_.waiting == 0;
 }
 
 Executor::Outcome Executor::put() {
@@ -141,7 +95,7 @@ Executor::Outcome Executor::put() {
   const std::uint64_t stamp = stamp_of(step.message);
   if (!has_credit(stamp)) return Outcome::kWaiting;
   const std::size_t bytes = step.extent * element();
-  std::byte* to = target(stamp, bytes);
+  std::byte* to = state_.window.target(stamp, bytes);
   const bool scaled = task_.operation_.op == ReduceOp::kPreMulSum &&
                       schedule::has_reduction(task_.operation_.collective);
   for (std::uint64_t part = 0; part < step.parts; ++part) {
@@ -154,7 +108,7 @@ Executor::Outcome Executor::put() {
     else
       copy_bytes(part_to, from, length * element());
   }
-  publish(stamp, bytes, step.readers);
+  state_.window.publish(stamp, bytes, step.readers, task_.signature_);
   return Outcome::kDone;
 }
 
@@ -163,17 +117,13 @@ Executor::Outcome Executor::poll(Arrived&& arrived) {
   const std::uint64_t stamp = stamp_of(task_.step_.message);
   for (RankMask rest = task_.pending_; rest != 0; rest &= rest - 1) {
     const int source = std::countr_zero(rest);
-    const link::Slots& window = state_.windows[static_cast<std::size_t>(source)];
-    const link::SlotLine& line = window.line(stamp);
-    // pairs with: publish
-    if (line.stamp.load(std::memory_order_acquire) != stamp) continue;
-    const std::uint64_t signature = line.signature.load(std::memory_order_relaxed);
-    if ((signature & ~kInlineFlag) != task_.signature_) {
-      endpoint_.fail(task_, endpoint_.mismatch(source, task_.place_, task_.signature_,
-                                               signature & ~kInlineFlag));
+    if (!state_.window.arrived(source, stamp)) continue;
+    const std::uint64_t theirs = state_.window.signature(source, stamp);
+    if (theirs != task_.signature_) {
+      endpoint_.fail(task_, endpoint_.mismatch(source, task_.place_, task_.signature_, theirs));
       return Outcome::kMismatch;
     }
-    arrived(source, (signature & kInlineFlag) != 0 ? line.payload : window.data(stamp));
+    arrived(source);
     task_.pending_ &= ~bit(source);
   }
   task_.watch_.waiting = task_.pending_;
@@ -183,31 +133,29 @@ Executor::Outcome Executor::poll(Arrived&& arrived) {
 void Executor::consumed(RankMask sources) {
   sources &= ~bit(endpoint_.rank_);
   task_.heard_ |= sources;
-  if (task_.program_.message_count() <= state_.limits.slots) return;  // finish() says it
+  if (task_.program_.message_count() <= state_.window.slots()) return;  // finish() says it
   const std::uint64_t stamp = stamp_of(task_.step_.message);
-  for (; sources != 0; sources &= sources - 1) {
-    const int source = std::countr_zero(sources);
-    // pairs with: has_credit
-    endpoint_.segment_->consumed(endpoint_.rank_, source).store(stamp, std::memory_order_release);
-  }
+  for (; sources != 0; sources &= sources - 1)
+    state_.window.consume(std::countr_zero(sources), stamp);
 }
 
 Executor::Outcome Executor::get() {
   const Step& step = task_.step_;
-  const Outcome outcome = poll([&](int source, const std::byte* payload) {
+  const std::uint64_t stamp = stamp_of(step.message);
+  return poll([&](int source) {
     const std::uint64_t part = step.parts > 1 ? static_cast<std::uint64_t>(source) : 0;
     const std::uint64_t length = step.length(part);
     if (length != 0)
       copy_bytes(output_at(step.to_offset + part * step.stride),
-                 payload + step.message_offset * element(), length * element());
+                 state_.window.payload(source, stamp) + step.message_offset * element(),
+                 length * element());
     consumed(bit(source));
   });
-  return outcome;
 }
 
 Executor::Outcome Executor::reduce() {
   const Step& step = task_.step_;
-  const Outcome outcome = poll([](int, const std::byte*) {});
+  const Outcome outcome = poll([](int) {});
   if (outcome != Outcome::kDone) return outcome;
   const std::uint64_t put_stamp = stamp_of(step.put_message);
   if (step.readers != 0 && !has_credit(put_stamp)) return Outcome::kWaiting;
@@ -223,19 +171,15 @@ Executor::Outcome Executor::reduce() {
       sources[used++] = at(step.from, step.from_offset);
       continue;
     }
-    const link::Slots& window = state_.windows[static_cast<std::size_t>(s)];
-    const link::SlotLine& line = window.line(stamp);
-    const bool tiny = (line.signature.load(std::memory_order_relaxed) & kInlineFlag) != 0;
-    const std::byte* payload = tiny ? line.payload : window.data(stamp);
-    sources[used++] = payload + step.message_offset * element();
+    sources[used++] = state_.window.payload(s, stamp) + step.message_offset * element();
   }
   const std::size_t bytes = count * element();
-  std::byte* message = step.readers == 0 ? nullptr : target(put_stamp, bytes);
+  std::byte* message = step.readers == 0 ? nullptr : state_.window.target(put_stamp, bytes);
   if (count != 0)
     combine(sources.data(), count, step.to == Buffer::kNone ? nullptr : output_at(step.to_offset),
             message);
   consumed(step.sources);
-  if (message != nullptr) publish(put_stamp, bytes, step.readers);
+  if (message != nullptr) state_.window.publish(put_stamp, bytes, step.readers, task_.signature_);
   return Outcome::kDone;
 }
 

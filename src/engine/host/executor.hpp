@@ -31,11 +31,7 @@ class Executor {
 
   std::uint64_t stamp_of(std::uint64_t message) const { return state_.base + message + 1; }
   bool has_credit(std::uint64_t stamp);
-  // Where my message goes: its line if it is tiny, else its slot.
-  std::byte* target(std::uint64_t stamp, std::size_t bytes) const;
-  void publish(std::uint64_t stamp, std::size_t bytes, schedule::RankMask readers);
-  // Looks for the current step's message of every pending rank; calls arrived(rank, payload) for
-  // each.
+  // Looks for the current step's message of every pending rank; calls arrived(rank) for each.
   template <typename Arrived>
   Outcome poll(Arrived&& arrived);
   void consumed(schedule::RankMask sources);

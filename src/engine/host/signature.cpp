@@ -6,21 +6,8 @@
 namespace sabot::host {
 namespace {
 
-// Above the collectives: send and receive share one, since their words must be equal.
-constexpr std::uint64_t kExchange = 15;
-
-struct Field {
-  int shift;
-  int bits;
-};
-constexpr Field kRoot = {kCountBits, 6};
-constexpr Field kCollective = {52, 4};
-constexpr Field kType = {56, 4};
-constexpr Field kOp = {60, 3};
-
-constexpr std::uint64_t put(Field field, std::uint64_t value) { return value << field.shift; }
-constexpr std::uint64_t get(Field field, std::uint64_t word) {
-  return word >> field.shift & ((std::uint64_t{1} << field.bits) - 1);
+constexpr std::uint64_t get(int shift, int bits, std::uint64_t word) {
+  return word >> shift & ((std::uint64_t{1} << bits) - 1);
 }
 
 std::string name_of(const Operation& operation) {
@@ -43,32 +30,20 @@ std::string of_range(const char* what, int value, int world) {
 
 }  // namespace
 
-std::uint64_t signature_of(const Operation& operation) {
-  const std::uint64_t type = put(kType, static_cast<std::uint64_t>(operation.type));
-  if (operation.kind != Operation::Kind::kCollective)
-    return operation.count | type | put(kCollective, kExchange);
-  std::uint64_t word =
-      operation.count | type | put(kCollective, static_cast<std::uint64_t>(operation.collective));
-  if (schedule::has_root(operation.collective))
-    word |= put(kRoot, static_cast<std::uint64_t>(operation.root));
-  if (schedule::has_reduction(operation.collective))
-    word |= put(kOp, static_cast<std::uint64_t>(operation.op));
-  return word;
-}
-
 std::string describe_signature(std::uint64_t signature) {
-  const std::uint64_t code = get(kCollective, signature);
+  const std::uint64_t code = get(kCollectiveShift, 4, signature);
   const bool exchange = code >= static_cast<std::uint64_t>(schedule::kCollectiveCount);
   const auto collective = static_cast<schedule::Collective>(code);
   std::string text = exchange ? "" : std::string(schedule::name_of(collective)) + " ";
   text += "count=" + std::to_string(signature & kCountMax);
-  const std::uint64_t type = get(kType, signature);
+  const std::uint64_t type = get(kTypeShift, 4, signature);
   text += type < kDataTypeCount ? " " + std::string(sabot::name_of(static_cast<DataType>(type)))
                                 : " type " + std::to_string(type);
   if (exchange) return text;
   if (schedule::has_reduction(collective))
-    text += " " + std::string(sabot::name_of(static_cast<ReduceOp>(get(kOp, signature))));
-  if (schedule::has_root(collective)) text += " root=" + std::to_string(get(kRoot, signature));
+    text += " " + std::string(sabot::name_of(static_cast<ReduceOp>(get(kOpShift, 3, signature))));
+  if (schedule::has_root(collective))
+    text += " root=" + std::to_string(get(kRootShift, 6, signature));
   return text;
 }
 

@@ -17,9 +17,27 @@ inline constexpr std::uint64_t kInlineFlag = std::uint64_t{1} << 63;
 inline constexpr int kCountBits = 46;
 inline constexpr std::uint64_t kCountMax = (std::uint64_t{1} << kCountBits) - 1;
 
-// From the low end: count 46, root 6, collective 4, type 4, op 3 bits. Precondition: check()
-// passed.
-std::uint64_t signature_of(const Operation& operation);
+// From the low end: count 46, root 6, collective 4, type 4, op 3 bits.
+inline constexpr int kRootShift = kCountBits;
+inline constexpr int kCollectiveShift = 52;
+inline constexpr int kTypeShift = 56;
+inline constexpr int kOpShift = 60;
+// Above the collectives: send and receive share one, since their words must be equal.
+inline constexpr std::uint64_t kExchangeCode = 15;
+
+// Precondition: check() passed.
+inline std::uint64_t signature_of(const Operation& operation) {
+  const auto field = [](auto value, int shift) {
+    return static_cast<std::uint64_t>(value) << shift;
+  };
+  std::uint64_t word = operation.count | field(operation.type, kTypeShift);
+  if (operation.kind != Operation::Kind::kCollective)
+    return word | field(kExchangeCode, kCollectiveShift);
+  word |= field(operation.collective, kCollectiveShift);
+  if (schedule::has_root(operation.collective)) word |= field(operation.root, kRootShift);
+  if (schedule::has_reduction(operation.collective)) word |= field(operation.op, kOpShift);
+  return word;
+}
 
 // "AllReduce count=8 float32 sum", "Broadcast count=6 float32 root=1", "count=4 int8" (send, recv).
 std::string describe_signature(std::uint64_t signature);

@@ -3,8 +3,8 @@
 // The one idea: a message's stamp is its number since the communicator began, the same numbering on
 // every rank: all ranks run the same collectives, and the messages of a collective are numbered
 // alike on all of them. So one counter, `base`, finds everybody's slots. Collectives run in the
-// order of their numbers; whoever drives collective `turn` owns the window's part of the state,
-// handed on through that word.
+// order of their numbers; whoever drives collective `turn` owns window and base, handed on through
+// that word.
 #pragma once
 
 #include <array>
@@ -12,12 +12,11 @@
 #include <cstdint>
 
 #include "engine/host/endpoint.hpp"
+#include "engine/host/window.hpp"
 #include "link/segment.hpp"
 #include "schedule/schedule.hpp"
 
 namespace sabot::host {
-
-inline constexpr std::size_t kWindowSlotsMax = 64;
 
 // One direction of send/recv with one peer.
 struct Direction {
@@ -28,18 +27,16 @@ struct Direction {
 };
 
 struct Endpoint::State {
+  State(link::Segment& segment, int rank) : window(segment, rank) {
+    const link::Geometry& geometry = segment.geometry();
+    limits = {geometry.slots, geometry.slot_bytes, geometry.ranks > geometry.cpus};
+  }
+
   // Collectives.
   std::atomic<std::uint64_t> started{0};
   std::atomic<std::uint64_t> turn{1};
-  std::uint64_t base = 0;      // stamps up to this belong to finished collectives
-  std::uint64_t everyone = 0;  // stamps up to this have been consumed by everybody
-  struct Put {
-    std::uint64_t stamp = 0;
-    schedule::RankMask readers = 0;
-  };
-  std::array<Put, kWindowSlotsMax> puts{};            // what lies in each slot of my window
-  std::array<std::uint64_t, link::kRanksMax> seen{};  // peers' consumption as last read
-  std::array<link::Slots, link::kRanksMax> windows{};
+  std::uint64_t base = 0;  // stamps up to this belong to finished collectives
+  Window window;
   schedule::Limits limits{};
 
   std::array<Direction, link::kRanksMax> sends{};
@@ -47,7 +44,29 @@ struct Endpoint::State {
 
   Watch finalize_watch;
   std::atomic<std::uint64_t> asked_at_ns{0};  // when async_error() last asked for dead peers
+
+  bool is_turn_of(std::uint64_t number) const {
+    // pairs with: end_collective
+    return turn.load(std::memory_order_acquire) == number;
+  }
+  void end_collective(std::uint64_t number, std::uint64_t messages, bool heard_everybody) {
+    const std::uint64_t next = base + (messages == 0 ? 1 : messages);
+    window.complete(base, next, heard_everybody);
+    base = next;
+    // pairs with: is_turn_of
+    turn.store(number + 1, std::memory_order_release);
+  }
 };
+
+// Notes in the shared history what this rank calls as collective `number`.
+inline void remember(link::Segment& segment, int rank, std::uint64_t number,
+                     std::uint64_t signature) {
+  link::HistoryEntry& entry = segment.history(rank, number);
+  entry.number.store(0, std::memory_order_relaxed);
+  // Both pair with: recall
+  entry.signature.store(signature, std::memory_order_release);
+  entry.number.store(number, std::memory_order_release);
+}
 
 std::uint64_t now_ns();
 

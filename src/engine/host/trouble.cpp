@@ -119,7 +119,8 @@ Status Endpoint::look_for_trouble(Watch& watch, std::uint64_t number, std::uint6
     const RankMask bit = RankMask{1} << peer;
     const Presence presence = segment_->presence(peer).load();
     if (presence == Presence::kAbsent || presence == Presence::kPresent) continue;
-    // A collective that a peer gave up cannot end everywhere, even if this rank has all it needs of it.
+    // A collective that a peer gave up cannot end everywhere, even if this rank has all it needs of
+    // it.
     const bool gave_up = number != 0 && segment_->completed(peer).load() <= state_->base;
     if (!gave_up && (watch.waiting & bit) == 0) continue;
     gone |= bit;
