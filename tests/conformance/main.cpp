@@ -46,9 +46,11 @@ class Watchdog {
     changed_.notify_all();
     thread_.join();
   }
-  void start(std::string what) {
+  // An empty name ends the watch.
+  void start(std::string test, std::string replay) {
     const std::lock_guard lock(mutex_);
-    what_ = std::move(what);
+    test_ = std::move(test);
+    replay_ = std::move(replay);
     ++round_;
     changed_.notify_all();
   }
@@ -60,9 +62,9 @@ class Watchdog {
       const unsigned round = round_;
       const bool moved =
           changed_.wait_for(lock, deadline_, [&] { return ended_ || round_ != round; });
-      if (moved || what_.empty()) continue;
-      std::printf("[  HANGS   ] %s did not end within %lld s\n", what_.c_str(),
-                  static_cast<long long>(deadline_.count()));
+      if (moved || test_.empty()) continue;
+      std::printf("[  HANGS   ] %s did not end within %lld s\n  replay: %s\n", test_.c_str(),
+                  static_cast<long long>(deadline_.count()), replay_.c_str());
       std::fflush(stdout);
       _exit(3);
     }
@@ -71,7 +73,8 @@ class Watchdog {
   const std::chrono::seconds deadline_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string what_;
+  std::string test_;
+  std::string replay_;
   unsigned round_ = 0;
   bool ended_ = false;
   std::thread thread_;
@@ -84,7 +87,7 @@ class Reporter : public ::testing::EmptyTestEventListener {
   int forbidden_skips() const { return forbidden_skips_; }
 
   void OnTestStart(const ::testing::TestInfo& test) override {
-    watchdog_.start(full_name(test) + "\n  replay: " + replay(test));
+    watchdog_.start(full_name(test), replay(test));
   }
   void OnTestPartResult(const ::testing::TestPartResult& part) override {
     if (!part.skipped()) return;
@@ -95,7 +98,7 @@ class Reporter : public ::testing::EmptyTestEventListener {
     std::printf("this reason to skip is not permitted: %s\n", part.message());
   }
   void OnTestEnd(const ::testing::TestInfo& test) override {
-    watchdog_.start("");
+    watchdog_.start("", "");
     if (test.result()->Failed()) std::printf("  replay: %s\n", replay(test).c_str());
   }
   void OnTestProgramEnd(const ::testing::UnitTest&) override {
