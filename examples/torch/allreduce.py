@@ -63,7 +63,7 @@ def main():
     for process in ranks:
         process.start()
     for process in ranks:
-        process.join(60)
+        process.join(20)
         if process.is_alive():  # a rank whose peer failed waits for it; a launcher would end it too
             process.terminate()
             process.join(10)

@@ -18,8 +18,10 @@ CODES = ["UnhandledCudaError", "SystemError", "InternalError", "InvalidArgument"
          "InProgress", "Timeout"]
 FUNCTIONS = {
     "AllReduce": "all_reduce", "AllGather": "all_gather_into_tensor", "ReduceScatter": "reduce_scatter_tensor",
-    "Broadcast": "broadcast", "AlltoAll": "all_to_all_single", "init": "init", "CommDestroy": "destroy",
+    "Broadcast": "broadcast", "AlltoAll": "all_to_all_single", "CommInitRankConfig": "init",
+    "CommDestroy": "destroy",
 }
+LIFECYCLE = ("CommInitRankConfig", "CommDestroy")  # once in a group's life
 
 
 def collective(name):
@@ -60,16 +62,16 @@ def lifecycle(name, rank, ranks, port):
     import torch.distributed as dist
 
     start_group(rank, ranks, port)
-    seen = observe(collective("AllReduce")) if name == "init" else None
+    seen = observe(collective("AllReduce")) if name == "CommInitRankConfig" else None
     ended = observe(dist.destroy_process_group)
-    return seen if name == "init" else ended
+    return seen if name == "CommInitRankConfig" else ended
 
 
 def run_rank(rank, name, ranks, port, queue):
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
                       TORCH_NCCL_DUMP_ON_TIMEOUT="0")
     rows = []
-    if name in ("init", "CommDestroy"):
+    if name in LIFECYCLE:
         rows = [lifecycle(name, rank, ranks, port + code) for code in range(len(CODES))]
     else:
         start_group(rank, ranks, port)
@@ -102,8 +104,7 @@ def job(name, ranks):
 
 
 def fault_line(name):
-    target = "init" if name == "init" else name
-    return ";".join(f"{name.lower()}-{i + 1}: {target}[nth={i + 1}]=error({code})" for i, code in enumerate(CODES))
+    return ";".join(f"{name.lower()}-{i + 1}: {name}[nth={i + 1}]=error({code})" for i, code in enumerate(CODES))
 
 
 def line_with_code(text):
@@ -127,7 +128,11 @@ def main():
     for name in FUNCTIONS:
         command = [options.sabot, "run", "--engine", "real", "--fault", fault_line(name), "--", sys.executable,
                    __file__, options.sabot, "--ranks", str(min(2, options.ranks)), "--job", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        except subprocess.TimeoutExpired as late:
+            print(f"{name}: no answer within {late.timeout} s\n{late.stdout}\n{late.stderr}")
+            return 1
         lines = [line for line in done.stdout.splitlines() if line.startswith("[{")]
         if not lines:
             print(done.stdout, done.stderr, sep="\n")
