@@ -1,4 +1,5 @@
-// What went past us: copies that no call reached through Sabot, and NCCL that nothing can be preloaded over.
+// What went past us: copies that no call reached through Sabot, and NCCL that nothing can be
+// preloaded over.
 #include <algorithm>
 
 #include "real/real_library.hpp"
@@ -15,7 +16,8 @@ bool was_called(const MappedObject& object, const RealLibrary* real) {
   });
 }
 
-// Linked to it by name: such callers are bound to whoever comes first, and with a preload that is us.
+// Linked to it by name: such callers are bound to whoever comes first, and with a preload that is
+// us.
 bool is_needed(const MappedObject& copy, const std::vector<MappedObject>& objects) {
   return std::any_of(objects.begin(), objects.end(), [&](const MappedObject& object) {
     if (object.is_ours) return false;
@@ -38,10 +40,11 @@ std::vector<Bypass> bypassed(Loader& loader, const RealLibrary* real) {
     if (only_ours) continue;
     const bool by_handle = !is_needed(object, objects);
     std::string text = object.path + " is in this process, but no call reached it through Sabot: ";
-    text += by_handle ? "nothing is linked to it, so it was opened with dlopen, which a preload does not "
-                        "see; use the stand-in libnccl.so.2 in its place"
-                      : "either the program made no NCCL call, or it made them through a handle from "
-                        "dlopen; for the latter use the stand-in libnccl.so.2 in its place";
+    text += by_handle
+                ? "nothing is linked to it, so it was opened with dlopen, which a preload does not "
+                  "see; use the stand-in libnccl.so.2 in its place"
+                : "either the program made no NCCL call, or it made them through a handle from "
+                  "dlopen; for the latter use the stand-in libnccl.so.2 in its place";
     list.push_back({object.path, by_handle, std::move(text)});
   }
   return list;

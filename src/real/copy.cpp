@@ -38,7 +38,8 @@ std::string format_version(int code) {
   if (code <= 0) return "of unknown version";
   const int major = code >= 10000 ? code / 10000 : code / 1000;
   const int rest = code >= 10000 ? code % 10000 : code % 1000;
-  return std::to_string(major) + "." + std::to_string(rest / 100) + "." + std::to_string(rest % 100);
+  return std::to_string(major) + "." + std::to_string(rest / 100) + "." +
+         std::to_string(rest % 100);
 }
 
 Copy::Copy(Loader& loader, MappedObject object, Place place, void* handle)
@@ -60,7 +61,8 @@ std::string Copy::missing_text(std::string_view function, int since) const {
   const std::string name = "nccl" + std::string(function);
   const std::string in_use = format_version(version_) + " (" + path() + ")";
   if (since > version_ && version_ > 0)
-    return name + " needs NCCL " + format_version(since) + " or newer; the library in use is " + in_use;
+    return name + " needs NCCL " + format_version(since) + " or newer; the library in use is " +
+           in_use;
   return name + " is missing from the library in use, NCCL " + in_use +
          (since > 0 ? ", although NCCL has it since " + format_version(since) : "");
 }

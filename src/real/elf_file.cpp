@@ -27,7 +27,8 @@ constexpr std::uint16_t kNativeMachine = EM_RISCV;
 #error "name the ELF machine of this architecture"
 #endif
 
-// The text at an offset of a string table; empty where the table does not hold a terminated text there.
+// The text at an offset of a string table; empty where the table does not hold a terminated text
+// there.
 std::string_view text_at(const std::string& strings, std::uint64_t offset) {
   if (offset >= strings.size()) return {};
   const char* begin = strings.data() + offset;
@@ -114,11 +115,13 @@ Status ElfFile::load_headers() {
     return malformed("it is not a 64-bit little-endian ELF file");
   if (header_.e_phnum > 0 && header_.e_phentsize != sizeof(Elf64_Phdr))
     return malformed("its program headers have an unknown size");
-  segments_ = SABOT_TRY(table<Elf64_Phdr>(
-      header_.e_phoff, std::uint64_t{header_.e_phnum} * sizeof(Elf64_Phdr), "the program header table"));
+  segments_ = SABOT_TRY(table<Elf64_Phdr>(header_.e_phoff,
+                                          std::uint64_t{header_.e_phnum} * sizeof(Elf64_Phdr),
+                                          "the program header table"));
   for (const Elf64_Phdr& segment : segments_) {
     if (segment.p_type != PT_INTERP) continue;
-    if (segment.p_filesz > kNameBytesMax) return malformed("the name of its interpreter is too long");
+    if (segment.p_filesz > kNameBytesMax)
+      return malformed("the name of its interpreter is too long");
     interpreter_.resize(segment.p_filesz);
     SABOT_TRY(read(segment.p_offset, interpreter_.data(), interpreter_.size()));
     interpreter_ = interpreter_.substr(0, interpreter_.find('\0'));
@@ -136,8 +139,9 @@ Status ElfFile::load_sections() {
 }
 
 const Elf64_Shdr* ElfFile::section_of_type(std::uint32_t type) const {
-  const auto found = std::find_if(sections_.begin(), sections_.end(),
-                                  [&](const Elf64_Shdr& section) { return section.sh_type == type; });
+  const auto found =
+      std::find_if(sections_.begin(), sections_.end(),
+                   [&](const Elf64_Shdr& section) { return section.sh_type == type; });
   return found == sections_.end() ? nullptr : &*found;
 }
 
@@ -151,9 +155,8 @@ Result<std::uint64_t> ElfFile::offset_of(std::uint64_t address, const char* what
 }
 
 Status ElfFile::load_dynamic() {
-  const auto segment = std::find_if(segments_.begin(), segments_.end(), [](const Elf64_Phdr& one) {
-    return one.p_type == PT_DYNAMIC;
-  });
+  const auto segment = std::find_if(segments_.begin(), segments_.end(),
+                                    [](const Elf64_Phdr& one) { return one.p_type == PT_DYNAMIC; });
   if (segment == segments_.end()) return {};
   has_dynamic_ = true;
   const auto entries =
@@ -235,7 +238,8 @@ Result<std::uint64_t> ElfFile::count_by_gnu_hash(std::uint64_t address) const {
   std::uint64_t at = buckets_at + std::uint64_t{head.buckets} * 4 + (last - head.first_symbol) * 4;
   while (at < bytes_) {
     const std::uint64_t piece = std::min<std::uint64_t>(bytes_ - at, kHashPieceBytes);
-    for (const std::uint32_t hash : SABOT_TRY(table<std::uint32_t>(at, piece, "the GNU hash table"))) {
+    for (const std::uint32_t hash :
+         SABOT_TRY(table<std::uint32_t>(at, piece, "the GNU hash table"))) {
       ++last;
       if ((hash & 1) != 0) return last;
     }

@@ -1,10 +1,10 @@
-// A small, distrustful reader of 64-bit ELF files: what a program or library asks of the loader, what it
-// defines, and how NCCL is bound into it.
+// A small, distrustful reader of 64-bit ELF files: what a program or library asks of the loader,
+// what it defines, and how NCCL is bound into it.
 //
-// It reads pieces with pread and checks every offset against the file's size, so a truncated, growing or
-// hostile file gives an error, never a fault (a mapping would raise SIGBUS). Sections are a convenience:
-// all that the loader needs is also found without them. It decides nothing about processes; that is
-// left to launch, doctor and the search for the real library.
+// It reads pieces with pread and checks every offset against the file's size, so a truncated,
+// growing or hostile file gives an error, never a fault (a mapping would raise SIGBUS). Sections
+// are a convenience: all that the loader needs is also found without them. It decides nothing about
+// processes; that is left to launch, doctor and the search for the real library.
 #pragma once
 
 #include <elf.h>
@@ -25,8 +25,8 @@ enum class NcclLinkage : std::uint8_t {
   kLibrary,   // it is a libnccl
   kDynamic,   // needs libnccl.so or imports ncclX: a preload sees its calls
   kExported,  // NCCL is linked in statically and its own calls still go through the loader
-  kBound,     // linked in and exported, but its own calls are bound inside (-Bsymbolic, executables)
-  kHidden,    // linked in with local or hidden symbols: nothing can be preloaded over it
+  kBound,   // linked in and exported, but its own calls are bound inside (-Bsymbolic, executables)
+  kHidden,  // linked in with local or hidden symbols: nothing can be preloaded over it
 };
 const char* to_string(NcclLinkage linkage);
 
@@ -67,8 +67,8 @@ class ElfFile {
   Status each_symbol(const Visit& visit) const;
   // Whether the loader has to bind a symbol with this prefix for the file's own code.
   Result<bool> relocates_against(std::string_view prefix) const;
-  // Whether these bytes occur in a part that is loaded and not writable, followed by something that accept
-  // (it gets up to 48 bytes) takes; without accept anything goes.
+  // Whether these bytes occur in a part that is loaded and not writable, followed by something that
+  // accept (it gets up to 48 bytes) takes; without accept anything goes.
   using Accept = std::function<bool(std::string_view after)>;
   Result<bool> contains_text(std::string_view text, const Accept& accept = {}) const;
 
@@ -97,7 +97,8 @@ class ElfFile {
   ElfFile() = default;
   Status read(std::uint64_t offset, void* into, std::uint64_t bytes) const;
   template <typename Item>
-  Result<std::vector<Item>> table(std::uint64_t offset, std::uint64_t bytes, const char* what) const;
+  Result<std::vector<Item>> table(std::uint64_t offset, std::uint64_t bytes,
+                                  const char* what) const;
   Error malformed(const std::string& reason) const;
   Result<std::uint64_t> offset_of(std::uint64_t address, const char* what) const;
   const Elf64_Shdr* section_of_type(std::uint32_t type) const;
@@ -123,7 +124,8 @@ class ElfFile {
   bool is_program_ = false;
   std::string interpreter_, soname_, rpath_, runpath_, build_id_;
   std::vector<std::string> needed_;
-  std::uint64_t symbols_at_ = 0, strings_at_ = 0, strings_bytes_ = 0, hash_at_ = 0, gnu_hash_at_ = 0;
+  std::uint64_t symbols_at_ = 0, strings_at_ = 0, strings_bytes_ = 0, hash_at_ = 0,
+                gnu_hash_at_ = 0;
   std::uint64_t plt_at_ = 0, plt_bytes_ = 0, rela_at_ = 0, rela_bytes_ = 0;
   std::vector<Elf64_Sym> dynamic_symbols_;
   std::string dynamic_strings_;

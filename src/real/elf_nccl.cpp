@@ -10,8 +10,9 @@ namespace {
 constexpr std::uint64_t kScanBytes = 1u << 20;
 constexpr std::uint64_t kAfterBytes = 48;
 
-// NCCL prints "NCCL version 2.28.9+cuda13.0" at start-up, so the text stays in the read-only data of a
-// stripped program. It is put together here, or every file that contains this code would look like NCCL.
+// NCCL prints "NCCL version 2.28.9+cuda13.0" at start-up, so the text stays in the read-only data
+// of a stripped program. It is put together here, or every file that contains this code would look
+// like NCCL.
 std::string marker() { return std::string("NCCL version") + " 2."; }
 
 // What follows the marker in NCCL itself; messages of frameworks say "NCCL version 2.17 or newer".
@@ -19,10 +20,12 @@ bool continues_as_in_nccl(std::string_view after) {
   const std::size_t digits = after.find_first_not_of("0123456789.");
   if (digits == 0 || digits == std::string_view::npos) return false;
   const std::size_t cuda = after.find("+cuda");
-  return cuda != std::string_view::npos && after.substr(0, cuda).find('\0') == std::string_view::npos;
+  return cuda != std::string_view::npos &&
+         after.substr(0, cuda).find('\0') == std::string_view::npos;
 }
 
-// What every program that creates a communicator needs; a plugin's ncclNetPlugin_v8 is not among them.
+// What every program that creates a communicator needs; a plugin's ncclNetPlugin_v8 is not among
+// them.
 bool is_core_name(std::string_view name) {
   return name == "ncclAllReduce" || name == "ncclCommInitRank" || name == "ncclGetVersion" ||
          name == "ncclCommInitRankConfig" || name == "ncclGetUniqueId";
@@ -43,7 +46,8 @@ Result<bool> ElfFile::relocates_against(std::string_view prefix) const {
       const std::uint64_t index = ELF64_R_SYM(relocation.r_info);
       if (index == 0 || index >= dynamic_symbols_.size()) continue;
       const std::uint32_t name = dynamic_symbols_[index].st_name;
-      if (name < dynamic_strings_.size() && dynamic_strings_.compare(name, prefix.size(), prefix) == 0)
+      if (name < dynamic_strings_.size() &&
+          dynamic_strings_.compare(name, prefix.size(), prefix) == 0)
         return true;
     }
   }
@@ -52,9 +56,11 @@ Result<bool> ElfFile::relocates_against(std::string_view prefix) const {
 
 namespace {
 
-// Whether text occurs in window so that what follows is accepted; only where enough follows, or at the end.
+// Whether text occurs in window so that what follows is accepted; only where enough follows, or at
+// the end.
 bool occurs(std::string_view window, std::string_view text, const ElfFile::Accept& accept) {
-  for (std::size_t at = window.find(text); at != std::string_view::npos; at = window.find(text, at + 1))
+  for (std::size_t at = window.find(text); at != std::string_view::npos;
+       at = window.find(text, at + 1))
     if (!accept || accept(window.substr(at + text.size(), kAfterBytes))) return true;
   return false;
 }

@@ -1,8 +1,10 @@
-// A loader with state, for tests: a table of files, a list of mapped objects, and functions to call.
+// A loader with state, for tests: a table of files, a list of mapped objects, and functions to
+// call.
 //
-// Objects get disjoint address ranges; a symbol of theirs is a real function of the test, so that a copy can
-// be asked for its version. Opening a file maps it, closing is unmap(); both move the change counter, as
-// the real loader does. What it records (opened) shows which candidates were tried.
+// Objects get disjoint address ranges; a symbol of theirs is a real function of the test, so that a
+// copy can be asked for its version. Opening a file maps it, closing is unmap(); both move the
+// change counter, as the real loader does. What it records (opened) shows which candidates were
+// tried.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// The format has no published header: a magic text, counts, then entries whose offsets count from the
-// magic. An older format may stand in front, so the magic is searched for.
+// The format has no published header: a magic text, counts, then entries whose offsets count from
+// the magic. An older format may stand in front, so the magic is searched for.
 #include "real/ld_cache.hpp"
 
 #include <cstdint>

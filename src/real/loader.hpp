@@ -1,9 +1,11 @@
-// The seam to the dynamic loader and to the files it loads: everything src/real asks of the outside.
+// The seam to the dynamic loader and to the files it loads: everything src/real asks of the
+// outside.
 //
-// The real form (process_loader) reads the link map with dl_iterate_phdr and looks symbols up in exactly
-// one object, because dlsym also answers from an object's dependencies. The fake form keeps a table of
-// files and a list of mapped objects. The loader lock is held only while objects are read, never across a
-// call into foreign code. What is done with the answers is decided in candidates, scope and real_library.
+// The real form (process_loader) reads the link map with dl_iterate_phdr and looks symbols up in
+// exactly one object, because dlsym also answers from an object's dependencies. The fake form keeps
+// a table of files and a list of mapped objects. The loader lock is held only while objects are
+// read, never across a call into foreign code. What is done with the answers is decided in
+// candidates, scope and real_library.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +25,16 @@ struct FileId {
 
 // One object of the link map, copied while the loader's lock was held.
 struct MappedObject {
-  std::string path;                 // absolute where the loader knows it; the executable's for the program
-  std::string soname;               // "" = none
+  std::string path;    // absolute where the loader knows it; the executable's for the program
+  std::string soname;  // "" = none
   std::vector<std::string> needed;  // DT_NEEDED in order
   std::string run_path;             // DT_RUNPATH, else DT_RPATH, as written
-  std::uintptr_t begin = 0;         // [begin, end) covers all its segments and nothing else: the loader
-  std::uintptr_t end = 0;           // reserves one range per object
-  std::string build_id;             // hexadecimal, "" = none
-  bool is_ours = false;             // exports sabot_stack_v1
-  bool has_nccl = false;            // defines ncclCommInitRank
-  bool has_pnccl = false;           // defines pncclCommInitRank
+  std::uintptr_t begin = 0;  // [begin, end) covers all its segments and nothing else: the loader
+  std::uintptr_t end = 0;    // reserves one range per object
+  std::string build_id;      // hexadecimal, "" = none
+  bool is_ours = false;      // exports sabot_stack_v1
+  bool has_nccl = false;     // defines ncclCommInitRank
+  bool has_pnccl = false;    // defines pncclCommInitRank
 
   bool covers(const void* address) const {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
@@ -65,7 +67,8 @@ class Loader {
   virtual std::uint64_t changes() noexcept = 0;
   // kNotFound: no such file. kInvalidArgument: not a shared library of this machine.
   virtual Result<FileFacts> inspect(const std::string& path) = 0;
-  // Maps (or only pins) an object for the rest of the process, RTLD_LOCAL. kNotFound with the loader's text.
+  // Maps (or only pins) an object for the rest of the process, RTLD_LOCAL. kNotFound with the
+  // loader's text.
   virtual Result<Opened> open(const std::string& name, Open how) = 0;
   // What the loader's cache names under this name, best first; all paths exist or existed.
   virtual std::vector<std::string> cached_paths(const std::string& name) = 0;

@@ -1,5 +1,6 @@
-// Walks the dynamic section and hash tables in memory. glibc relocates the addresses in the dynamic section
-// in place on most machines; where it does not (a read-only section, the vdso) they are below the base.
+// Walks the dynamic section and hash tables in memory. glibc relocates the addresses in the dynamic
+// section in place on most machines; where it does not (a read-only section, the vdso) they are
+// below the base.
 #include "real/mapped_elf.hpp"
 
 #include <cstring>

@@ -1,8 +1,10 @@
-// Reads one mapped object from its own memory: names, needs, build id, and symbols of exactly this object.
+// Reads one mapped object from its own memory: names, needs, build id, and symbols of exactly this
+// object.
 //
-// dlsym on a handle answers for an object and its dependencies; here the question is what the object
-// itself defines, so its hash tables are read directly. Addresses that leave the object's range end the
-// search. The caller keeps the object mapped: inside dl_iterate_phdr, or by holding a handle.
+// dlsym on a handle answers for an object and its dependencies; here the question is what the
+// object itself defines, so its hash tables are read directly. Addresses that leave the object's
+// range end the search. The caller keeps the object mapped: inside dl_iterate_phdr, or by holding a
+// handle.
 #pragma once
 
 #include <elf.h>
@@ -32,7 +34,9 @@ class MappedElf {
 
  private:
   const void* at(std::uintptr_t address, std::size_t bytes) const;
-  std::uintptr_t relocated(std::uintptr_t value) const { return value < base_ ? base_ + value : value; }
+  std::uintptr_t relocated(std::uintptr_t value) const {
+    return value < base_ ? base_ + value : value;
+  }
   std::string text(std::uintptr_t offset) const;
   std::string text_of(std::int64_t tag) const;
   const ElfW(Sym) * matching(std::uint32_t index, const char* name) const;

@@ -42,7 +42,8 @@ class Search {
       if (const MappedObject* object = object_of(objects_, next)) next_path = object->path;
     for (const Candidate& candidate :
          candidates(settings, objects_, next_path, loader_.cached_paths("libnccl.so.2"))) {
-      auto tried = candidate.path.empty() ? Error(Code::kNotFound, candidate.absent) : attempt(candidate);
+      auto tried =
+          candidate.path.empty() ? Error(Code::kNotFound, candidate.absent) : attempt(candidate);
       if (tried.ok()) return std::move(tried).value();
       rejected_.push_back({candidate.place, candidate.path, tried.error().message()});
     }
@@ -63,7 +64,8 @@ class Search {
     const Opened opened = SABOT_TRY(loader_.open(candidate.path, Loader::Open::kLoad));
     objects_ = loader_.mapped();
     const MappedObject* object = object_with_path(objects_, opened.path);
-    if (object == nullptr) return Error(Code::kInternal, "it was opened but is not among the mapped");
+    if (object == nullptr)
+      return Error(Code::kInternal, "it was opened but is not among the mapped");
     return usable(*object, candidate.place, opened.handle);
   }
 
@@ -112,14 +114,16 @@ class Search {
 
 Error nothing_found(const SearchSettings& settings, const std::vector<Rejection>& rejected) {
   if (!settings.real_nccl.empty())
-    return Error(Code::kInvalidArgument,
-                 "SABOT_REAL_NCCL names '" + settings.real_nccl + "', which cannot be used: " +
-                     rejected.back().reason +
-                     "; name the vendor's libnccl.so.2 by its absolute path, or unset it to search");
-  return Error(Code::kNotFound,
-               "no NCCL library was found; set SABOT_REAL_NCCL to the absolute path of the vendor's "
-               "libnccl.so.2, or use the host engine. Searched:\n" +
-                   searched_text(rejected));
+    return Error(
+        Code::kInvalidArgument,
+        "SABOT_REAL_NCCL names '" + settings.real_nccl +
+            "', which cannot be used: " + rejected.back().reason +
+            "; name the vendor's libnccl.so.2 by its absolute path, or unset it to search");
+  return Error(
+      Code::kNotFound,
+      "no NCCL library was found; set SABOT_REAL_NCCL to the absolute path of the vendor's "
+      "libnccl.so.2, or use the host engine. Searched:\n" +
+          searched_text(rejected));
 }
 
 }  // namespace
@@ -157,14 +161,16 @@ const Copy* RealLibrary::known(const MappedObject& object) const noexcept {
   return nullptr;
 }
 
-// Pins every copy that is mapped: what a route points to must not go away. Copies are made outside the lock,
-// because making one asks the library for its version, and that is foreign code that may call us.
+// Pins every copy that is mapped: what a route points to must not go away. Copies are made outside
+// the lock, because making one asks the library for its version, and that is foreign code that may
+// call us.
 bool RealLibrary::adopt_mapped(const std::vector<MappedObject>& objects) {
   std::vector<std::unique_ptr<Copy>> found;
   for (const MappedObject& object : objects) {
-    if (!is_copy(object) || object.covers(loader_->ourselves()) || known(object) != nullptr) continue;
-    found.push_back(std::make_unique<Copy>(*loader_, object, Place::kMapped,
-                                           pin(*loader_, objects, object)));
+    if (!is_copy(object) || object.covers(loader_->ourselves()) || known(object) != nullptr)
+      continue;
+    found.push_back(
+        std::make_unique<Copy>(*loader_, object, Place::kMapped, pin(*loader_, objects, object)));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   bool grew = false;
@@ -189,11 +195,12 @@ bool RealLibrary::leads_to_wrapper(const void* function) const {
   if (in_wrapper(function)) return true;
   const std::vector<MappedObject> objects = loader_->mapped();
   const MappedObject* object = object_of(objects, function);
-  if (object == nullptr || object->is_ours || is_copy(*object) || object->covers(loader_->ourselves()))
+  if (object == nullptr || object->is_ours || is_copy(*object) ||
+      object->covers(loader_->ourselves()))
     return false;
   if (!note_wrapper(*object)) return false;
-  // A tool behind us asks for the definition behind itself. Where the library was opened locally, by Python
-  // or by our own search, that would be none.
+  // A tool behind us asks for the definition behind itself. Where the library was opened locally,
+  // by Python or by our own search, that would be none.
   if (chosen_->is_dedicated() && chosen_->handle() != nullptr)
     loader_->open(chosen_->path(), Loader::Open::kShow).ignore();
   return true;
@@ -236,7 +243,7 @@ Route RealLibrary::route_for(const void* return_address) const noexcept {
   if (const Copy* cached = cached_route(return_address)) return {cached, caller};
   try {
     return {look_up_route(return_address), caller};
-  } catch (...) {  // out of memory: the chosen one is the best guess
+  } catch (const std::bad_alloc&) {  // the chosen one is the best guess
     return {chosen_, caller};
   }
 }

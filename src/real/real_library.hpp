@@ -1,14 +1,16 @@
 // The vendor's libnccl of this process: found, held, and asked for its functions.
 //
-// open() walks the candidates in a fixed order, keeps the reason for every rejection, and pins the first
-// usable library with an explicit handle, so that `ncclX` can be forwarded without asking the loader again
-// (RTLD_NEXT does not see a library that Python opened with RTLD_LOCAL). Where a process holds several
-// copies of NCCL, each caller is routed to the copy it would have reached without us.
-// Objects that export sabot_stack_v1 are ours and never candidates. Nothing here runs before the first NCCL
-// call; reading the environment is left to config, and layers, counting and logging to the stack.
+// open() walks the candidates in a fixed order, keeps the reason for every rejection, and pins the
+// first usable library with an explicit handle, so that `ncclX` can be forwarded without asking the
+// loader again (RTLD_NEXT does not see a library that Python opened with RTLD_LOCAL). Where a
+// process holds several copies of NCCL, each caller is routed to the copy it would have reached
+// without us. Objects that export sabot_stack_v1 are ours and never candidates. Nothing here runs
+// before the first NCCL call; reading the environment is left to config, and layers, counting and
+// logging to the stack.
 //
-// Thread-safety: open() once; refresh() may be called by any thread (a lock inside, never held while foreign
-// code runs); everything else is const, lock-free and may be called at any time, from any thread.
+// Thread-safety: open() once; refresh() may be called by any thread (a lock inside, never held
+// while foreign code runs); everything else is const, lock-free and may be called at any time, from
+// any thread.
 #pragma once
 
 #include <array>
@@ -28,10 +30,12 @@ namespace sabot::real {
 
 // Values of the knobs and of foreign variables that take part in the search; empty = not set.
 struct SearchSettings {
-  std::string real_nccl = {};     // SABOT_REAL_NCCL: if set, this file or an error, and every call goes there
+  std::string real_nccl =
+      {};  // SABOT_REAL_NCCL: if set, this file or an error, and every call goes there
   std::string conda_prefix = {};  // CONDA_PREFIX
   std::string nccl_root = {};     // NCCL_ROOT
-  std::string library_path = {};  // LD_LIBRARY_PATH, asked again where the bare name only leads to our stand-in
+  std::string library_path =
+      {};  // LD_LIBRARY_PATH, asked again where the bare name only leads to our stand-in
 };
 
 // The places, in the order of the search.
@@ -76,7 +80,8 @@ class Copy {
 
   // "AllReduce" → its pncclAllReduce, else its ncclAllReduce, else null.
   void* symbol(std::string_view function) const;
-  // Why symbol() was null; since = the release that introduced the function (22907), 0 = unknown. One line.
+  // Why symbol() was null; since = the release that introduced the function (22907), 0 = unknown.
+  // One line.
   std::string missing_text(std::string_view function, int since) const;
   // Whether an address lies in its mapping. Async-signal-safe.
   bool contains(const void* address) const noexcept { return object_.covers(address); }
@@ -84,9 +89,11 @@ class Copy {
   std::string text() const;
 
   // Remembers that a call came through Sabot and went here; cheap when repeated.
+  // relaxed: a flag on its own, read when the process ends.
   void note_call() const noexcept {
     if (!called_.load(std::memory_order_relaxed)) called_.store(true, std::memory_order_relaxed);
   }
+  // relaxed: as above.
   bool called() const noexcept { return called_.load(std::memory_order_relaxed); }
 
  private:
@@ -121,20 +128,23 @@ class RealLibrary {
   // "NCCL 2.28.9 from /path (already mapped)"
   std::string text() const;
 
-  // Where a call that the application meant for `copy` goes on (B7): another tool's ncclX if the loader
-  // would have answered with it after us, else the copy's own function; null = the copy lacks it.
+  // Where a call that the application meant for `copy` goes on (B7): another tool's ncclX if the
+  // loader would have answered with it after us, else the copy's own function; null = the copy
+  // lacks it.
   void* next(std::string_view function, const Copy& copy) const;
   void* next(std::string_view function) const { return next(function, *chosen_); }
 
-  // The copy that the code around return_address would have reached without us, and what that code is.
+  // The copy that the code around return_address would have reached without us, and what that code
+  // is.
   Route route_for(const void* return_address) const noexcept;
   const Copy* copy_for(const void* return_address) const noexcept {
     return route_for(return_address).copy;
   }
   std::vector<const Copy*> copies() const;
 
-  // Whether objects came or went since open() or the last refresh(): one comparison, for functions that
-  // create something (GetUniqueId, GroupStart, CommInit…), which a second copy's users call first.
+  // Whether objects came or went since open() or the last refresh(): one comparison, for functions
+  // that create something (GetUniqueId, GroupStart, CommInit…), which a second copy's users call
+  // first.
   bool maps_changed() const noexcept;
   // Looks again. Returns a line to log if copies were found that were not there before.
   std::optional<std::string> refresh();
@@ -169,7 +179,8 @@ class RealLibrary {
   Loader* loader_;
   const Copy* chosen_ = nullptr;
   std::vector<Rejection> rejected_;
-  std::array<std::unique_ptr<Copy>, kCopiesMax> copies_;  // written before count_ grows, then constant
+  std::array<std::unique_ptr<Copy>, kCopiesMax>
+      copies_;  // written before count_ grows, then constant
   std::atomic<std::size_t> count_{0};
   std::atomic<std::uint64_t> changes_seen_{0};
   mutable std::mutex mutex_;  // guards what follows against other writers
@@ -177,7 +188,8 @@ class RealLibrary {
     std::atomic<std::uintptr_t> begin{0};
     std::atomic<std::uintptr_t> end{0};
   };
-  mutable std::array<Range, kWrappersMax> wrappers_;  // filled from the front, end last, never emptied
+  mutable std::array<Range, kWrappersMax>
+      wrappers_;                                   // filled from the front, end last, never emptied
   mutable std::atomic<std::uint32_t> version_{0};  // odd while routes_ is being changed
   mutable std::array<CachedRoute, kRoutesMax> routes_;
   mutable std::size_t route_next_ = 0;
@@ -193,18 +205,19 @@ std::string searched_text(const std::vector<Rejection>& rejected);
 // A copy of NCCL that is mapped but that no call reached through us.
 struct Bypass {
   std::string path;
-  // Nothing in the process is linked to it by name, so it was opened by handle; otherwise it may be that
-  // the program simply never called NCCL.
+  // Nothing in the process is linked to it by name, so it was opened by handle; otherwise it may be
+  // that the program simply never called NCCL.
   bool by_handle;
   std::string text;  // one line: what happened, why, what to do about it
 };
 
-// A preload cannot see calls through dlopen/dlsym handles, nor into NCCL that is linked statically with
-// local symbols. To be asked at exit or at any later point; `real` is null if no call ever came.
+// A preload cannot see calls through dlopen/dlsym handles, nor into NCCL that is linked statically
+// with local symbols. To be asked at exit or at any later point; `real` is null if no call ever
+// came.
 std::vector<Bypass> bypassed(Loader& loader, const RealLibrary* real);
 
-// Objects of this process that carry NCCL where nothing can be preloaded over it (case C2). Reads their
-// files, about a second per GiB: ask only where CUDA was used and nothing attached.
+// Objects of this process that carry NCCL where nothing can be preloaded over it (case C2). Reads
+// their files, about a second per GiB: ask only where CUDA was used and nothing attached.
 std::vector<Bypass> hidden_in_process(Loader& loader);
 
 }  // namespace sabot::real

@@ -109,9 +109,10 @@ TEST_F(RealLibraryTest, ANamedFileThatCannotBeUsedIsAnErrorAndNothingElseIsTried
     const auto opened = open(loader, {.real_nccl = path});
     return opened.ok() ? std::string("opened") : opened.error().message();
   };
-  EXPECT_EQ(message("/gone/libnccl.so.2"),
-            "SABOT_REAL_NCCL names '/gone/libnccl.so.2', which cannot be used: No such file or "
-            "directory; name the vendor's libnccl.so.2 by its absolute path, or unset it to search");
+  EXPECT_EQ(
+      message("/gone/libnccl.so.2"),
+      "SABOT_REAL_NCCL names '/gone/libnccl.so.2', which cannot be used: No such file or "
+      "directory; name the vendor's libnccl.so.2 by its absolute path, or unset it to search");
   EXPECT_THAT(message("libnccl.so.2"), HasSubstr("cannot be used: it is not an absolute path"));
   EXPECT_THAT(message("/etc/motd"), HasSubstr("cannot be used: it is not an ELF file"));
   EXPECT_THAT(message("/lib/libz.so"), HasSubstr("it is not NCCL: it has no ncclGetVersion"));
@@ -131,24 +132,25 @@ TEST_F(RealLibraryTest, TheWheelFolderBesideATorchIsFoundBeforeTheEnvironment) {
 }
 
 TEST_F(RealLibraryTest, AFailedSearchNamesEveryPlaceWithItsReason) {
-  loader.files["/site/torch/lib/libtorch_cuda.so"] = object("libtorch_cuda.so");
-  loader.map("/site/torch/lib/libtorch_cuda.so");
+  loader.files["/torch/lib/libtorch_cuda.so"] = object("libtorch_cuda.so");
+  loader.map("/torch/lib/libtorch_cuda.so");
   loader.files["/conda/lib/libnccl.so.2"].is_library = false;
   loader.files["/nccl/lib/libnccl.so.2"] = nccl<22809>(7);
   loader.refused.insert("/nccl/lib/libnccl.so.2");
   loader.names["libnccl.so.2"] = kSabot;
   loader.cache = {"/usr/lib/libnccl.so.2"};
-  const auto opened = open(
-      loader, {.conda_prefix = "/conda", .nccl_root = "/nccl", .library_path = ":/a:/b"});
+  const auto opened =
+      open(loader, {.conda_prefix = "/conda", .nccl_root = "/nccl", .library_path = ":/a:/b"});
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code(), Code::kNotFound);
-  EXPECT_EQ(opened.error().message(), R"(no NCCL library was found; set SABOT_REAL_NCCL to the )"
-R"(absolute path of the vendor's libnccl.so.2, or use the host engine. Searched:
+  EXPECT_EQ(opened.error().message(),
+            R"(no NCCL library was found; set SABOT_REAL_NCCL to the )"
+            R"(absolute path of the vendor's libnccl.so.2, or use the host engine. Searched:
   SABOT_REAL_NCCL: not set
   already mapped: no libnccl.so is mapped
-  next to libtorch_cuda.so: /site/torch/lib/../../nvidia/nccl/lib/libnccl.so.2: No such file or directory
-  next to libtorch_cuda.so: /site/torch/lib/../../nvidia/cu13/lib/libnccl.so.2: No such file or directory
-  next to libtorch_cuda.so: /site/torch/lib/libnccl.so.2: No such file or directory
+  next to libtorch_cuda.so: /torch/lib/../../nvidia/nccl/lib/libnccl.so.2: No such file or directory
+  next to libtorch_cuda.so: /torch/lib/../../nvidia/cu13/lib/libnccl.so.2: No such file or directory
+  next to libtorch_cuda.so: /torch/lib/libnccl.so.2: No such file or directory
   the run path of what is linked to it: no such object has one
   next in the loader's order: no other object offers ncclGetVersion
   CONDA_PREFIX: /conda/lib/libnccl.so.2: it is not an ELF file
@@ -179,8 +181,9 @@ TEST_F(RealLibraryTest, BehindOurStandInTheRunPathOfTheProgramIsFollowed) {
   loader.map("/app/lib/frame.so");
   loader.files["/app/lib/../nccl/libnccl.so.2"] = nccl<22304>(7);
   const auto real = open_or_fail();
-  EXPECT_EQ(real->text(),
-            "NCCL 2.23.4 from /app/lib/../nccl/libnccl.so.2 (the run path of what is linked to it)");
+  EXPECT_EQ(
+      real->text(),
+      "NCCL 2.23.4 from /app/lib/../nccl/libnccl.so.2 (the run path of what is linked to it)");
 }
 
 TEST_F(RealLibraryTest, AHardLinkToOurselvesIsRecognisedByItsInode) {
@@ -206,7 +209,8 @@ TEST_F(RealLibraryTest, StaticNcclInAProgramIsFoundThroughItsExportedTwins) {
 TEST_F(RealLibraryTest, NcclWithoutTwinsIsFoundAsTheNextDefinition) {
   FakeFile odd = nccl<22809>(7);
   odd.soname = "libvendor.so";
-  for (const char* name : {"pncclCommInitRank", "pncclAllReduce", "pncclGroupStart", "pncclGetVersion"})
+  for (const char* name :
+       {"pncclCommInitRank", "pncclAllReduce", "pncclGroupStart", "pncclGetVersion"})
     odd.symbols.erase(name);
   loader.files["/odd/libvendor.so"] = odd;
   loader.map("/odd/libvendor.so");
@@ -242,7 +246,8 @@ TEST_F(RealLibraryTest, NextIsAnotherToolsWrapperWhereTheLoaderLeadsToOne) {
   const auto real = open_or_fail();
   EXPECT_EQ(real->next("AllReduce"), wrapper);
   EXPECT_EQ(real->next("GroupStart"), address(&some_function));
-  EXPECT_THAT(loader.shown, ElementsAre("/wheel/libnccl.so.2")) << "or the tool finds no next itself";
+  EXPECT_THAT(loader.shown, ElementsAre("/wheel/libnccl.so.2"))
+      << "or the tool finds no next itself";
   EXPECT_EQ(real->route_for(wrapper).caller, Caller::kWrapper);
   EXPECT_EQ(real->route_for(loader.inside("/bin/train")).caller, Caller::kApplication);
 }
@@ -303,10 +308,11 @@ TEST_F(TwoCopiesTest, ASecondLibraryIsNoticedLaterAndBothAreNamedOnce) {
   loader.map("/jax/plugin.so");
   loader.map("/jax/libnccl.so.2");
   EXPECT_TRUE(real->maps_changed());
-  EXPECT_EQ(real->refresh(),
-            "2 copies of NCCL are in this process: /site/nvidia/libnccl.so.2 (NCCL 2.28.9, build id "
-            "aaaa), /jax/libnccl.so.2 (NCCL 2.21.5, build id bbbb); each call goes to the copy that "
-            "its caller would reach without Sabot");
+  EXPECT_EQ(
+      real->refresh(),
+      "2 copies of NCCL are in this process: /site/nvidia/libnccl.so.2 (NCCL 2.28.9, build id "
+      "aaaa), /jax/libnccl.so.2 (NCCL 2.21.5, build id bbbb); each call goes to the copy that "
+      "its caller would reach without Sabot");
   EXPECT_FALSE(real->maps_changed());
   EXPECT_EQ(real->refresh(), std::nullopt);
   EXPECT_EQ(real->copy_for(loader.inside("/jax/plugin.so"))->version(), 22105);
@@ -359,10 +365,11 @@ TEST_F(RealLibraryTest, ALibraryOpenedByHandleThatNobodyCalledThroughUsIsReporte
   const auto list = bypassed(loader, nullptr);
   ASSERT_EQ(list.size(), 1u);
   EXPECT_TRUE(list[0].by_handle);
-  EXPECT_EQ(list[0].text,
-            "/wheel/libnccl.so.2 is in this process, but no call reached it through Sabot: nothing is "
-            "linked to it, so it was opened with dlopen, which a preload does not see; use the stand-in "
-            "libnccl.so.2 in its place");
+  EXPECT_EQ(
+      list[0].text,
+      "/wheel/libnccl.so.2 is in this process, but no call reached it through Sabot: nothing is "
+      "linked to it, so it was opened with dlopen, which a preload does not see; use the stand-in "
+      "libnccl.so.2 in its place");
 }
 
 TEST_F(RealLibraryTest, ALinkedLibraryThatWasNeverCalledIsNoProofOfABypass) {
@@ -392,9 +399,10 @@ TEST_F(RealLibraryTest, NcclHiddenInAnObjectIsNamedWithWhatToDo) {
   loader.map("/site/libtensorflow.so");
   const auto list = hidden_in_process(loader);
   ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(list[0].text,
-            "/site/libtensorflow.so has NCCL linked in statically with local symbols: no library can be "
-            "put in front of it; use a build that is linked to libnccl.so.2 dynamically");
+  EXPECT_EQ(
+      list[0].text,
+      "/site/libtensorflow.so has NCCL linked in statically with local symbols: no library can be "
+      "put in front of it; use a build that is linked to libnccl.so.2 dynamically");
 }
 
 TEST(Version, IsWrittenAsNcclCountsIt) {

@@ -74,8 +74,8 @@ std::size_t Scope::copy_reached_by(std::size_t caller, std::size_t next) const {
   const std::size_t in_program = first_copy(breadth_first(0));
   if (in_program != kNoObject) return in_program;
   if (caller == kNoObject) return kNoObject;
-  // The earliest object that needs the caller, directly or not, is the one whose opening mapped it; later
-  // ones were appended to the caller's scope.
+  // The earliest object that needs the caller, directly or not, is the one whose opening mapped it;
+  // later ones were appended to the caller's scope.
   for (std::size_t root = 0; root < objects_.size(); ++root) {
     const std::vector<std::size_t> order = breadth_first(root);
     if (std::find(order.begin(), order.end(), caller) == order.end()) continue;

@@ -1,4 +1,5 @@
-// Which copy of NCCL each caller reaches, by the loader's rules, for the ways in which copies meet (C1, C2).
+// Which copy of NCCL each caller reaches, by the loader's rules, for the ways in which copies meet
+// (C1, C2).
 #include "real/scope.hpp"
 
 #include <gtest/gtest.h>
@@ -49,8 +50,10 @@ class Process {
 TEST(Scope, ALinkedProgramReachesItsOwnDependency) {
   const Process process = Process()
                               .with("/train", "", {"libnccl.so.2", "libc.so.6"})
-                              .with("/sabot.so", "libsabot.so").that_is_ours()
-                              .with("/nccl.so", "libnccl.so.2").that_is_nccl()
+                              .with("/sabot.so", "libsabot.so")
+                              .that_is_ours()
+                              .with("/nccl.so", "libnccl.so.2")
+                              .that_is_nccl()
                               .with("/libc.so.6", "libc.so.6");
   EXPECT_EQ(process.copy_of("/train"), "/nccl.so");
   EXPECT_EQ(process.copy_of("/libc.so.6"), "/nccl.so");
@@ -60,8 +63,10 @@ TEST(Scope, TheGlobalScopeBehindUsComesBeforeWhatTheCallerNeeds) {
   const Process process = Process()
                               .with("/python", "")
                               .with("/torch.so", "torch.so", {"/b/libnccl.so.2"})
-                              .with("/a/libnccl.so.2", "").that_is_nccl()
-                              .with("/b/libnccl.so.2", "").that_is_nccl();
+                              .with("/a/libnccl.so.2", "")
+                              .that_is_nccl()
+                              .with("/b/libnccl.so.2", "")
+                              .that_is_nccl();
   EXPECT_EQ(process.copy_of("/torch.so"), "/b/libnccl.so.2");
   EXPECT_EQ(process.copy_of("/torch.so", "/a/libnccl.so.2"), "/a/libnccl.so.2");
 }
@@ -72,7 +77,8 @@ TEST(Scope, AnObjectThatDoesNotNameNcclReachesWhatItsOpenerBroughtIn) {
                               .with("/_C.so", "", {"libtorch_python.so", "libtorch_cuda.so"})
                               .with("/libtorch_python.so", "libtorch_python.so")
                               .with("/libtorch_cuda.so", "libtorch_cuda.so", {"libnccl.so.2"})
-                              .with("/libnccl.so.2", "libnccl.so.2").that_is_nccl();
+                              .with("/libnccl.so.2", "libnccl.so.2")
+                              .that_is_nccl();
   EXPECT_EQ(process.copy_of("/libtorch_python.so"), "/libnccl.so.2");
   EXPECT_EQ(process.copy_of("/_C.so"), "/libnccl.so.2");
   EXPECT_EQ(process.copy_of("/python"), "none");
@@ -81,9 +87,11 @@ TEST(Scope, AnObjectThatDoesNotNameNcclReachesWhatItsOpenerBroughtIn) {
 TEST(Scope, StaticNcclInAFrameworkServesTheFramework) {
   const Process process = Process()
                               .with("/python", "")
-                              .with("/nccl/libnccl.so.2", "libnccl.so.2").that_is_nccl()
+                              .with("/nccl/libnccl.so.2", "libnccl.so.2")
+                              .that_is_nccl()
                               .with("/_C.so", "", {"libtorch_cuda.so"})
-                              .with("/libtorch_cuda.so", "libtorch_cuda.so").that_is_nccl()
+                              .with("/libtorch_cuda.so", "libtorch_cuda.so")
+                              .that_is_nccl()
                               .with("/cupy.so", "", {"libnccl.so.2"});
   EXPECT_EQ(process.copy_of("/libtorch_cuda.so"), "/libtorch_cuda.so");
   EXPECT_EQ(process.copy_of("/_C.so"), "/libtorch_cuda.so");
@@ -93,15 +101,18 @@ TEST(Scope, StaticNcclInAFrameworkServesTheFramework) {
 TEST(Scope, ALibncclStaysWithItselfEvenBehindAGlobalOne) {
   const Process process = Process()
                               .with("/train", "", {"libnccl.so.2"})
-                              .with("/a/libnccl.so.2", "libnccl.so.2").that_is_nccl()
-                              .with("/b/libnccl.so.2", "").that_is_nccl();
+                              .with("/a/libnccl.so.2", "libnccl.so.2")
+                              .that_is_nccl()
+                              .with("/b/libnccl.so.2", "")
+                              .that_is_nccl();
   EXPECT_EQ(process.copy_of("/b/libnccl.so.2", "/a/libnccl.so.2"), "/b/libnccl.so.2");
 }
 
 TEST(Scope, OursIsNeverAnAnswer) {
   const Process process = Process()
                               .with("/train", "", {"libnccl.so.2"})
-                              .with("/standin/libnccl.so.2", "libnccl.so.2").that_is_ours();
+                              .with("/standin/libnccl.so.2", "libnccl.so.2")
+                              .that_is_ours();
   EXPECT_EQ(process.copy_of("/train"), "none");
   EXPECT_EQ(process.copy_of("/train", "/standin/libnccl.so.2"), "none");
 }

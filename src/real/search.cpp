@@ -1,5 +1,5 @@
-// The order: what the user named, what the process already has, what the framework would load, what the
-// loader would give, what the environment hints at.
+// The order: what the user named, what the process already has, what the framework would load, what
+// the loader would give, what the environment hints at.
 #include "real/search.hpp"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 using Candidates = std::vector<Candidate>;
 
 bool needs_nccl(const MappedObject& object) {
-  return std::find(object.needed.begin(), object.needed.end(), "libnccl.so.2") != object.needed.end();
+  return std::find(object.needed.begin(), object.needed.end(), "libnccl.so.2") !=
+         object.needed.end();
 }
 
 std::string folder_of(const std::string& path) {
@@ -50,7 +51,8 @@ void add_near_torch(Candidates& list, const std::vector<MappedObject>& objects) 
     offer(list, Place::kNearTorch, folder + "/../../nvidia/cu13/lib/libnccl.so.2");
     offer(list, Place::kNearTorch, folder + "/libnccl.so.2");
   }
-  if (list.size() == before) offer_nothing(list, Place::kNearTorch, "no libtorch_cuda.so is mapped");
+  if (list.size() == before)
+    offer_nothing(list, Place::kNearTorch, "no libtorch_cuda.so is mapped");
 }
 
 // Where the loader would have gone for them, had our stand-in not come first under that name.
@@ -74,8 +76,8 @@ void add_prefix(Candidates& list, Place place, const std::string& prefix) {
   offer(list, place, prefix + "/lib/libnccl.so.2");
 }
 
-// The bare names go to the loader; in a process whose libnccl.so.2 is our stand-in they only lead back to
-// us, so the folders that the loader would look at are asked as well.
+// The bare names go to the loader; in a process whose libnccl.so.2 is our stand-in they only lead
+// back to us, so the folders that the loader would look at are asked as well.
 void add_loader(Candidates& list, const SearchSettings& settings,
                 const std::vector<std::string>& cached) {
   offer(list, Place::kLoaderName, "libnccl.so.2");

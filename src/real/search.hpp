@@ -11,8 +11,8 @@ namespace sabot::real {
 
 struct Candidate {
   Place place;
-  std::string path;    // "" = this place offers nothing
-  std::string absent;  // why it offers nothing
+  std::string path;     // "" = this place offers nothing
+  std::string absent;   // why it offers nothing
   bool mapped = false;  // already in the process: to be pinned, not loaded
 };
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""End to end through the dynamic loader: does Sabot get in, does the call arrive where it belonged, and is it
-said where it cannot get in?
+"""End to end through the dynamic loader: does Sabot get in, does the call arrive where it belonged,
+and is it said where it cannot get in?
 
-    loader_test.py --fixtures BUILD/e2e --stage BUILD/sabot [--require PRODUCT]… [unittest arguments]
+    loader_test.py --fixtures BUILD/e2e --stage BUILD/sabot [--require PRODUCT]… [TEST…]
 
 Every test runs a small program as a user would, with one fault armed: the first AllReduce returns
-ncclSystemError. If Sabot got in, the program saw 2 and the library saw one AllReduce less; the reports that
-the stub libraries write at exit say which of them was called. A product that is not there skips its tests with the
-reason, unless --require names it (lib/libsabot.so, lib/standin/libnccl.so.2, bin/sabot).
+ncclSystemError. If Sabot got in, the program saw 2 and the library saw one AllReduce less; the
+reports that the stub libraries write at exit say which of them was called. A product that is not
+there skips its tests with the reason, unless --require names it (lib/libsabot.so,
+lib/standin/libnccl.so.2, bin/sabot).
 """
 
 import argparse
@@ -30,7 +31,7 @@ class Outcome:
         self.status = done.returncode
         self.stderr = done.stderr
         self.stdout = done.stdout
-        self.reports = reports          # one dict per stub library that was mapped: name, path, calls…
+        self.reports = reports          # one dict per stub library that was mapped
         self.wrapper = wrapper          # what another tool's wrapper counted
         self.sessions = []              # results by function, one dict per session
         for line in done.stdout.splitlines():
@@ -94,10 +95,10 @@ def read_lines(path):
 def run(command, libraries=(), fault=FAULT, **environment):
     """Runs command with these libraries preloaded; environment holds further variables."""
     with tempfile.TemporaryDirectory() as folder:
-        variables = clean_environment(folder, LD_PRELOAD=":".join(libraries) or None, SABOT_FAULT=fault,
-                                      **environment)
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S,
-                              cwd=folder, check=False)
+        variables = clean_environment(folder, LD_PRELOAD=":".join(libraries) or None,
+                                      SABOT_FAULT=fault, **environment)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True,
+                              timeout=TIMEOUT_S, cwd=folder, check=False)
         reports = [json.loads(line) for line in read_lines(variables["STUB_REPORT"])]
         return Outcome(done, reports, read_lines(variables["WRAPPER_REPORT"]))
 
@@ -168,8 +169,8 @@ class Preload(LoaderTest):
                 self.expect_calls(outcome, used, 1)
 
     def test_a_library_that_the_framework_preloaded_by_path_is_the_one_called(self):
-        outcome = run([fixture("opener"), fixture("a/libnccl.so.2"), fixture("framework_runpath.so")],
-                      [preload()], LD_LIBRARY_PATH=fixture("b"))
+        files = ("opener", "a/libnccl.so.2", "framework_runpath.so")
+        outcome = run([fixture(f) for f in files], [preload()], LD_LIBRARY_PATH=fixture("b"))
         self.expect_intercepted(outcome)
         self.expect_calls(outcome, "a", 1)
 
@@ -180,7 +181,8 @@ class Preload(LoaderTest):
         self.expect_calls(outcome, "b", 1)
 
     def test_a_named_library_that_cannot_be_used_refuses_every_call_and_says_why(self):
-        outcome = run([fixture("linked_rpath")], [preload()], SABOT_REAL_NCCL="/nowhere/libnccl.so.2")
+        outcome = run([fixture("linked_rpath")], [preload()],
+                      SABOT_REAL_NCCL="/nowhere/libnccl.so.2")
         self.assertEqual(outcome.status, 1, outcome)
         self.assertNotEqual(outcome.sessions[0]["CommInitRank"], "0", outcome)
         self.assertIn("SABOT_REAL_NCCL names '/nowhere/libnccl.so.2', which cannot be used: "
@@ -233,8 +235,8 @@ class StandIn(LoaderTest):
     def test_a_missing_library_is_an_error_that_names_every_place(self):
         outcome = run([fixture("handle"), "libnccl.so.2"], [standin()])
         self.assertEqual(outcome.status, 1, outcome)
-        for place in ("already mapped", "next to libtorch_cuda.so", "the loader's search", "CONDA_PREFIX",
-                      "NCCL_ROOT", "LD_LIBRARY_PATH", "the loader's cache"):
+        for place in ("already mapped", "next to libtorch_cuda.so", "the loader's search",
+                      "CONDA_PREFIX", "NCCL_ROOT", "LD_LIBRARY_PATH", "the loader's cache"):
             self.assertIn(place, outcome.stderr)
 
 
@@ -275,8 +277,8 @@ class CaseC1(LoaderTest):
                 self.assertEqual(outcome.calls("s")["GroupStart"], 1, outcome)
 
     def test_routing_holds_with_no_layer_too(self):
-        outcome = run([fixture("opener"), fixture("framework_rpath.so"), fixture("framework_second.so")],
-                      [preload()], fault=None)
+        files = ("opener", "framework_rpath.so", "framework_second.so")
+        outcome = run([fixture(f) for f in files], [preload()], fault=None)
         self.expect_untouched(outcome, 0)
         self.expect_untouched(outcome, 1)
         self.assertEqual(outcome.used(), ["a", "c"], outcome)
@@ -332,14 +334,16 @@ print("CommDestroy=%d" % nccl.ncclCommDestroy(comm))
                 self.expect_calls(outcome, "a", 2)
 
     def test_the_stand_in_answers_to_the_name(self):
-        outcome = run([fixture("handle"), "libnccl.so.2"], [standin()], LD_LIBRARY_PATH=fixture("a"))
+        outcome = run([fixture("handle"), "libnccl.so.2"], [standin()],
+                      LD_LIBRARY_PATH=fixture("a"))
         self.expect_intercepted(outcome)
         self.expect_calls(outcome, "a", 1)
         outcome = run([fixture("handle"), fixture("a/libnccl.so.2")], [standin()])
         self.expect_untouched(outcome)
 
     def test_ctypes_in_python_behaves_like_any_other_handle(self):
-        outcome = self.python("libnccl.so.2", [standin()], SABOT_REAL_NCCL=fixture("a/libnccl.so.2"))
+        outcome = self.python("libnccl.so.2", [standin()],
+                              SABOT_REAL_NCCL=fixture("a/libnccl.so.2"))
         self.assertEqual(outcome.sessions[0], {"AllReduce": "2", "CommDestroy": "0"}, outcome)
         self.assertEqual(outcome.calls("a").get("AllReduce", 0), 0, outcome)
         outcome = self.python("libnccl.so.2", [preload()], LD_LIBRARY_PATH=fixture("a"))
@@ -357,7 +361,7 @@ print("CommDestroy=%d" % nccl.ncclCommDestroy(comm))
 
 
 class CaseC5(LoaderTest):
-    """Another tool's wrapper is preloaded too: the order does not matter, both work, nothing recurses."""
+    """Another tool's wrapper is preloaded too: in either order both work and nothing recurses."""
 
     def orders(self, wrapper):
         for ours in (preload(), standin()):
@@ -373,7 +377,8 @@ class CaseC5(LoaderTest):
                 self.expect_calls(outcome, "a", 1)
                 # In front of us it sees the faulted call as well; behind us only what passed.
                 seen = 2 if libraries[0] == fixture("wrapper.so") else 1
-                self.assertEqual(outcome.wrapper, [f"wrapper AllReduce={seen} GroupStart=1"], outcome)
+                counted = [f"wrapper AllReduce={seen} GroupStart=1"]
+                self.assertEqual(outcome.wrapper, counted, outcome)
 
     def test_a_wrapper_that_opens_nccl_by_name(self):
         for libraries in self.orders("wrapper_by_name.so"):
@@ -384,9 +389,10 @@ class CaseC5(LoaderTest):
                     self.assertEqual(outcome.status, 0, outcome)
                     self.assertEqual(outcome.sessions[0]["CommDestroy"], "0", outcome)
                     self.assertEqual(len(outcome.wrapper), 1, outcome)
-                    # In front of the preload its own handle goes past us; everywhere else we are asked.
+                    # In front of the preload its own handle goes past us; else we are asked.
                     bypassed = libraries == [fixture("wrapper_by_name.so"), preload()]
-                    self.assertEqual(outcome.sessions[0]["AllReduce"], "0" if bypassed else "2", outcome)
+                    seen = "0" if bypassed else "2"
+                    self.assertEqual(outcome.sessions[0]["AllReduce"], seen, outcome)
                     self.assertEqual(outcome.calls("a")["AllReduce"], 2 if bypassed else 1, outcome)
 
 
@@ -400,7 +406,8 @@ class CaseC6(LoaderTest):
         for ours in (preload(), standin()):
             for command in (["linked_rpath"], ["opener", "framework_rpath.so"]):
                 with self.subTest(ours=ours, command=command):
-                    outcome = run([fixture(f) for f in command], [ours], fault=faults, SABOT_LOG="calls")
+                    outcome = run([fixture(f) for f in command], [ours], fault=faults,
+                                  SABOT_LOG="calls")
                     self.expect_untouched(outcome)
                     for name in self.INTERNAL:
                         self.assertEqual(outcome.calls("a").get(name), 1, f"{name}: {outcome}")
@@ -439,8 +446,9 @@ class CaseC20(unittest.TestCase):
     """Programs that have nothing to do with NCCL run as if Sabot were not there."""
 
     COMMANDS = (["/bin/true"], ["/bin/sh", "-c", "echo one; echo two >&2; exit 7"],
-                ["bash", "-c", "for i in 1 2 3; do (echo $i); done | sort -r"], ["git", "--version"],
-                [sys.executable, "-c", "import json, subprocess; print(json.dumps({'a': 1})); pass"])
+                ["bash", "-c", "for i in 1 2 3; do (echo $i); done | sort -r"],
+                ["git", "--version"],
+                [sys.executable, "-c", "import json, subprocess; print(json.dumps({'a': 1}))"])
 
     def observe(self, command, **environment):
         with tempfile.TemporaryDirectory() as folder:
@@ -453,13 +461,15 @@ class CaseC20(unittest.TestCase):
             for command in self.COMMANDS:
                 with self.subTest(ours=ours, command=command):
                     plain = self.observe(command)
-                    self.assertEqual(self.observe(command, LD_PRELOAD=ours, SABOT_FAULT=FAULT), plain)
+                    armed = self.observe(command, LD_PRELOAD=ours, SABOT_FAULT=FAULT)
+                    self.assertEqual(armed, plain)
 
     def test_nothing_but_our_library_is_mapped_and_no_thread_runs(self):
         look = ["/bin/sh", "-c", "exec cat /proc/self/maps /proc/self/status"]
 
         def files(text):
-            return {line.split()[-1] for line in text.splitlines() if b"/" in line and b"-" in line.split()[0]}
+            rows = [line.split() for line in text.splitlines()]
+            return {row[-1] for row in rows if row and b"-" in row[0] and b"/" in row[-1]}
         for ours in (preload(), standin()):
             with self.subTest(ours=ours):
                 _, plain, _, _ = self.observe(look)
@@ -474,16 +484,17 @@ class CaseC20(unittest.TestCase):
     def test_a_broken_setting_is_not_their_concern(self):
         for ours in (preload(), standin()):
             with self.subTest(ours=ours):
-                self.assertEqual(self.observe(["/bin/true"], LD_PRELOAD=ours, SABOT_FAULT="nonsense",
-                                              SABOT_ENGINE="steam"), (0, b"", b"", []))
+                seen = self.observe(["/bin/true"], LD_PRELOAD=ours, SABOT_FAULT="nonsense",
+                                    SABOT_ENGINE="steam")
+                self.assertEqual(seen, (0, b"", b"", []))
 
 
 class SabotRun(LoaderTest):
     """The same rows under the launcher, which picks the way."""
 
     def launch(self, *command, **environment):
-        return run([product("bin/sabot"), "run", "--engine", "real", "--fault", FAULT, "--", *command],
-                   fault=None, SABOT_ENGINE=None, **environment)
+        launcher = [product("bin/sabot"), "run", "--engine", "real", "--fault", FAULT, "--"]
+        return run([*launcher, *command], fault=None, SABOT_ENGINE=None, **environment)
 
     def test_linked_programs_and_frameworks_are_intercepted(self):
         for files in (["linked_rpath"], ["linked_runpath"], ["opener", "framework_rpath.so"],

@@ -1,5 +1,6 @@
-// The finder and the ELF reader on real libraries: the stub NCCLs and the programs linked to them in every
-// way. What is opened here stays mapped, so each test uses a copy of its own or says what it expects first.
+// The finder and the ELF reader on real libraries: the stub NCCLs and the programs linked to them
+// in every way. What is opened here stays mapped, so each test uses a copy of its own or says what
+// it expects first.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ TEST(NcclLinkage, IsToldApartForEveryWayOfLinking) {
   EXPECT_EQ(linkage_of("framework_none.so"), NcclLinkage::kDynamic);
   EXPECT_EQ(linkage_of("framework_static.so"), NcclLinkage::kExported);
   EXPECT_EQ(linkage_of("framework_symbolic.so"), NcclLinkage::kBound);
-  EXPECT_EQ(linkage_of("framework_hidden.so"), NcclLinkage::kHidden) << "stripped: by NCCL's own text";
+  EXPECT_EQ(linkage_of("framework_hidden.so"), NcclLinkage::kHidden)
+      << "stripped: by NCCL's own text";
   EXPECT_EQ(linkage_of("linked_static"), NcclLinkage::kHidden) << "a program exports nothing";
   EXPECT_EQ(linkage_of("opener"), NcclLinkage::kNone);
   EXPECT_EQ(linkage_of("handle"), NcclLinkage::kNone) << "dlopen leaves no trace in a file";
@@ -59,7 +61,8 @@ TEST(RealLibrary, HoldsRealCopiesAndRoutesTheirRealCallers) {
   EXPECT_EQ(symbol, ::dlsym(real.chosen().handle(), "pncclAllReduce"));
   EXPECT_EQ(real.route_for(symbol).caller, Caller::kCopy);
   EXPECT_EQ(real.next("CommShrink"), nullptr);
-  EXPECT_EQ(real.route_for(reinterpret_cast<const void*>(&linkage_of)).caller, Caller::kApplication);
+  EXPECT_EQ(real.route_for(reinterpret_cast<const void*>(&linkage_of)).caller,
+            Caller::kApplication);
   EXPECT_FALSE(real.maps_changed());
 
   void* framework = ::dlopen(fixture("framework_second.so").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -86,7 +89,8 @@ TEST(RealLibrary, ReportsWhatNothingCanBePutInFrontOf) {
   ASSERT_NE(::dlopen(fixture("framework_hidden.so").c_str(), RTLD_NOW | RTLD_LOCAL), nullptr);
   const auto list = hidden_in_process(process_loader());
   ASSERT_EQ(list.size(), 1u);
-  EXPECT_THAT(list[0].text, HasSubstr("framework_hidden.so has NCCL linked in statically with local"));
+  EXPECT_THAT(list[0].text,
+              HasSubstr("framework_hidden.so has NCCL linked in statically with local"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-/* A library that uses NCCL, as libtorch_cuda.so does; its program opens it with dlopen, as Python does. */
+/* A library that uses NCCL, as libtorch_cuda.so does; its program opens it with dlopen, as Python
+ * does. */
 #include "session.h"
 
 __attribute__((visibility("default"))) int framework_session(const char* name);

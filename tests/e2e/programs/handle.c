@@ -1,4 +1,5 @@
-/* Opens NCCL by the name or path on its command line and calls it through the handle: CuPy, vLLM, XLA. */
+/* Opens NCCL by the name or path on its command line and calls it through the handle: CuPy, vLLM,
+ * XLA. */
 #include <dlfcn.h>
 
 #include "session.h"

@@ -1,6 +1,7 @@
 /* Opens libraries RTLD_LOCAL in the given order and runs the session of those that have one.
  *
- *   opener FILE…     FILE is opened; if it has framework_session, that runs afterwards, in the same order
+ *   opener FILE…     FILE is opened; if it has framework_session, that runs afterwards, in the same
+ * order
  *
  * Opening a libnccl by its absolute path before a framework is what newer frameworks do.
  */

@@ -1,7 +1,7 @@
 /* One small use of NCCL by one rank, with every result printed as NAME=CODE, one a line.
  *
- * The functions come in as a struct, so that the same session runs over linked functions, over the handle of
- * a dlopen, and inside frameworks. What it prints is what an application would have seen.
+ * The functions come in as a struct, so that the same session runs over linked functions, over the
+ * handle of a dlopen, and inside frameworks. What it prints is what an application would have seen.
  */
 #ifndef SESSION_H_
 #define SESSION_H_
@@ -23,9 +23,11 @@ struct session_api {
   const char* (*GetLastError)(ncclComm_t);
 };
 
-#define SESSION_LINKED                                                                           \
-  {ncclGetVersion, ncclGetUniqueId, ncclCommInitRank, ncclCommCount,   ncclAllReduce, ncclBcast, \
-   ncclGroupStart, ncclGroupEnd,    ncclCommDestroy,  ncclGetLastError}
+#define SESSION_LINKED                                                                          \
+  {                                                                                             \
+    ncclGetVersion, ncclGetUniqueId, ncclCommInitRank, ncclCommCount, ncclAllReduce, ncclBcast, \
+        ncclGroupStart, ncclGroupEnd, ncclCommDestroy, ncclGetLastError                         \
+  }
 
 /* Fails only where it cannot go on; a result that is an error is what the caller wants to see. */
 static inline int run_session(const struct session_api* api, const char* name) {

@@ -1,7 +1,8 @@
 /* Another tool's wrapper around NCCL (case C5): it counts two functions and passes them on.
  *
- * Two habits of such tools: the next definition in the loader's order (RTLD_NEXT), or a handle that is opened
- * by name (-DBY_NAME). At exit it appends "wrapper AllReduce=N GroupStart=N" to the file in WRAPPER_REPORT.
+ * Two habits of such tools: the next definition in the loader's order (RTLD_NEXT), or a handle that
+ * is opened by name (-DBY_NAME). At exit it appends "wrapper AllReduce=N GroupStart=N" to the file
+ * in WRAPPER_REPORT.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -24,8 +25,9 @@ static void* next(const char* name) {
 #endif
 }
 
-EXPORT ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
-                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+EXPORT ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count,
+                                  ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                  cudaStream_t stream) {
   ncclResult_t (*function)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
                            cudaStream_t);
   ++all_reduces;
@@ -56,8 +58,8 @@ __attribute__((destructor)) static void report(void) {
   const char* file = getenv("WRAPPER_REPORT");
   if (file == NULL) return;
   char line[128];
-  const int bytes = snprintf(line, sizeof line, "wrapper AllReduce=%lu GroupStart=%lu\n", all_reduces,
-                             group_starts);
+  const int bytes = snprintf(line, sizeof line, "wrapper AllReduce=%lu GroupStart=%lu\n",
+                             all_reduces, group_starts);
   const int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return;
   if (write(fd, line, (size_t)bytes) != bytes) _exit(71);

@@ -1,6 +1,6 @@
-# sabot_stub_nccl(TARGET VERSION 2.28.9 NAME text [FOLDER below the build folder] [FUTURE] [SONAME name])
-# builds a libnccl.so.2 (or SONAME) of that release without a GPU (stub.h); with OBJECTS it builds an object
-# library of the same, to be linked in statically.
+# sabot_stub_nccl(TARGET VERSION 2.28.9 NAME text [FOLDER below the build folder] [FUTURE]
+# [SONAME name]) builds a libnccl.so.2 (or SONAME) of that release without a GPU (stub.h); with
+# OBJECTS it builds an object library of the same, to be linked in statically.
 set(SABOT_STUB_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 function(sabot_stub_nccl target)
@@ -27,7 +27,8 @@ function(sabot_stub_nccl target)
   endif()
   target_include_directories(${target} PRIVATE ${SABOT_STUB_FOLDER} ${SABOT_GENERATED}/include)
   target_compile_definitions(${target} PRIVATE
-    _GNU_SOURCE SABOT_NCCL_WITHOUT_CUDA STUB_NAME="${stub_NAME}" $<$<BOOL:${stub_FUTURE}>:STUB_FUTURE>)
+    _GNU_SOURCE SABOT_NCCL_WITHOUT_CUDA STUB_NAME="${stub_NAME}"
+    $<$<BOOL:${stub_FUTURE}>:STUB_FUTURE>)
   # Not the product's settings: a sanitizer in the vendor's library would not be there either.
   target_compile_options(${target} PRIVATE -Wall -Wextra -O2)
 endfunction()

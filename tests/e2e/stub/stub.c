@@ -1,4 +1,5 @@
-/* What the functions of the stub do; the ones that are not here check their communicator and succeed. */
+/* What the functions of the stub do; the ones that are not here check their communicator and
+ * succeed. */
 #include "stub.h"
 
 #include <fcntl.h>
@@ -15,9 +16,9 @@
 #endif
 
 enum {
-  kCommsMax = 1024,   /* handles are reused after so many: their memory stays readable until then */
-  kPendingMax = 64,   /* communicators created in one group by one thread */
-  kPollsMax = 3,      /* answers of ncclInProgress before a non-blocking communicator is ready */
+  kCommsMax = 1024, /* handles are reused after so many: their memory stays readable until then */
+  kPendingMax = 64, /* communicators created in one group by one thread */
+  kPollsMax = 3,    /* answers of ncclInProgress before a non-blocking communicator is ready */
   kTextBytesMax = 256,
   kReportBytesMax = 8192
 };
@@ -32,7 +33,10 @@ static unsigned comms_used;
 static char last_error[kTextBytesMax];
 static __thread int group_depth;
 static __thread int pending_count;
-static __thread struct { ncclComm_t* slot; ncclComm_t comm; } pending[kPendingMax];
+static __thread struct {
+  ncclComm_t* slot;
+  ncclComm_t comm;
+} pending[kPendingMax];
 
 /* Each copy refuses the handles of every other one: its own text is its mark. */
 static unsigned long magic(void) { return (unsigned long)(const void*)stub_version_text; }
@@ -302,8 +306,8 @@ __attribute__((destructor)) static void report(void) {
   size_t bytes = 0;
   append(line, &bytes, "{\"name\": \"" STUB_NAME "\", \"path\": \"");
   append(line, &bytes, dladdr(&comms_used, &where) != 0 ? where.dli_fname : "");
-  snprintf(number, sizeof number, "\", \"version\": %d, \"pid\": %d, \"calls\": {", stub_version_code,
-           (int)getpid());
+  snprintf(number, sizeof number, "\", \"version\": %d, \"pid\": %d, \"calls\": {",
+           stub_version_code, (int)getpid());
   append(line, &bytes, number);
   const char* separator = "\"";
   for (int i = 0; i < stub_function_count; ++i) {

@@ -1,11 +1,13 @@
-/* A stand-in for the vendor's library in tests and benchmarks: every function, no GPU, no transport.
+/* A stand-in for the vendor's library in tests and benchmarks: every function, no GPU, no
+ * transport.
  *
- * It behaves where a wrapper could go wrong: communicators are checked, so that a handle of another copy
- * is refused; group depth is per thread and per copy; creation inside a group fills the handle at GroupEnd;
- * non-blocking communicators answer ncclInProgress a few times; CommDestroy calls public names of its own
- * from this thread and from one of its own; Bcast goes through the public Broadcast. Collectives succeed
- * and move nothing. At exit one JSON line with the counts of calls is appended to the file that STUB_REPORT
- * names. generate_stub.py makes the exported functions; stub.c says what they do.
+ * It behaves where a wrapper could go wrong: communicators are checked, so that a handle of another
+ * copy is refused; group depth is per thread and per copy; creation inside a group fills the handle
+ * at GroupEnd; non-blocking communicators answer ncclInProgress a few times; CommDestroy calls
+ * public names of its own from this thread and from one of its own; Bcast goes through the public
+ * Broadcast. Collectives succeed and move nothing. At exit one JSON line with the counts of calls
+ * is appended to the file that STUB_REPORT names. generate_stub.py makes the exported functions;
+ * stub.c says what they do.
  */
 #ifndef STUB_H_
 #define STUB_H_
