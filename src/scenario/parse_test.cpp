@@ -412,6 +412,29 @@ TEST(ScenarioFile, BrokenTomlIsToldWithItsLine) {
   EXPECT_FALSE(parse_toml("sabot = " + std::string(1000, '['), "s.toml").ok());
 }
 
+TEST(ScenarioFile, LettersOutsideAsciiAreKeptInTextsAndRefusedElsewhere) {
+  const std::string fault =
+      "[[fault]]\nwhen = { call = \"any\" }\ndo = { error = \"SystemError\" }\n";
+  const Result<Scenario> read = parse_toml(
+      "\xEF\xBB\xBFsabot = 1 # é\nname = \"\"\"\n~é\\u00e9 ~7E\"\"\"\n" + fault, "s.toml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->name, "~éé ~7E");
+  EXPECT_EQ(error("sabot = 1\nname = '\\u007e'\n" + fault),
+            "s.toml:2: an escaped '~'; write it as it is");
+  const std::string outside = error("sabot = 1\né = 2\n" + fault);
+  EXPECT_EQ(outside.substr(0, 26), "s.toml:2: not valid TOML: ") << outside;
+  EXPECT_NE(outside.find("a character outside ASCII"), std::string::npos) << outside;
+  EXPECT_EQ(
+      error("sabot = 1\n\"clé\" = 2\n" + fault),
+      "s.toml:2: key 'clé': unknown key; known here: sabot, name, seed, ranks, fault, expect");
+}
+
+TEST(ScenarioFile, ControlCharactersOfTheInputDoNotReachTheTerminal) {
+  EXPECT_EQ(error_of_when("call = \"AllReduce\", rank = \"\\u001b[31m\""),
+            "s.toml:3: key 'when.rank': '?[31m' is not a number; write for instance 3, [1, 2], "
+            "\"0-3\", \">=4\" or \"!=0\"");
+}
+
 TEST(ScenarioFile, AllMistakesAreShownAtOnceInOrderOfTheirLinesUpToTwenty) {
   std::string text = "sabot = 1\n";
   for (int i = 0; i < 30; ++i) text += "wrong" + std::to_string(i) + " = 1\n";

@@ -58,7 +58,7 @@ std::string Diagnostics::render(Place place, std::string_view key,
     out += ":" + std::to_string(place.line);
   out += ": ";
   if (!key.empty()) out += "key " + quoted(key) + ": ";
-  out += problem;
+  out += printable(problem);
   if (source_.form == Source::Form::kLine) out += caret(source_.text, place.offset);
   return out;
 }
