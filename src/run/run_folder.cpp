@@ -23,17 +23,6 @@ using config::KnobId;
 constexpr const char* kBase = "runs";
 constexpr const char* kJobMark = "job";
 
-// "2026-11-30T11-22-45-4242": sorts by time, in UTC, since a shell's time zone is not the
-// cluster's.
-std::string time_and_pid() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H-%M-%S-", &parts);
-  return text.data() + std::to_string(::getpid());
-}
-
 Result<std::string> absolute(const std::string& path) {
   std::array<char, PATH_MAX> buffer{};
   if (::realpath(path.c_str(), buffer.data()) == nullptr)
@@ -90,6 +79,17 @@ Place place_of(const config::Snapshot& settings) {
 }
 
 }  // namespace
+
+// "2026-11-30T11-22-45-4242": sorts by time, in UTC, since a shell's time zone is not the
+// cluster's.
+std::string time_and_pid() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H-%M-%S-", &parts);
+  return text.data() + std::to_string(::getpid());
+}
 
 std::string job_name(const config::Snapshot& settings) {
   const std::string slurm(settings.get<KnobId::kSlurmJobId>());

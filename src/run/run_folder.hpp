@@ -64,4 +64,7 @@ Status write_config(const RunFolder& folder, const RunConfig& config);
 // The name of the job that this process belongs to, from Slurm or PMIx; "" = none.
 std::string job_name(const config::Snapshot& settings);
 
+// "2026-11-30T11-22-45-4242": the name of a folder that nobody else has.
+std::string time_and_pid();
+
 }  // namespace sabot::run

@@ -36,8 +36,8 @@ struct alignas(64) TallyPage {
   alignas(64) std::atomic<std::uint64_t> calls_seen;
   std::atomic<std::uint64_t> errors_from_real;
   std::atomic<std::uint64_t> faults_fired;
-  // Calls of threads that own a counter: a load and a store instead of a locked addition, whose 6 ns
-  // count where an armed call may cost 25. Threads without one add to calls_seen.
+  // Calls of threads that own a counter: a load and a store instead of a locked addition, whose 6
+  // ns count where an armed call may cost 25. Threads without one add to calls_seen.
   alignas(64) std::atomic<std::uint64_t> owned_calls[kTallyOwnersMax];
 
   std::uint64_t total_calls() const {
