@@ -2,10 +2,14 @@
 // functions.
 //
 // A driver error here means that the test cannot be judged, so it is a gtest failure and the values
-// that follow do not matter.
+// that follow do not matter. All device memory is taken before the first NCCL call and handed out from
+// there: an allocation may wait for every GPU of the process to be idle, while the kernel of another
+// rank spins until the allocating rank joins it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "memory.hpp"
@@ -23,7 +27,6 @@ struct Driver {
   int (*retain_primary)(Handle*, int) = nullptr;
   int (*set_current)(Handle) = nullptr;
   int (*allocate)(Pointer*, std::size_t) = nullptr;
-  int (*release)(Pointer) = nullptr;
   int (*to_device)(Pointer, const void*, std::size_t, Stream) = nullptr;
   int (*to_host)(void*, Pointer, std::size_t, Stream) = nullptr;
   int (*stream_create)(Stream*, unsigned) = nullptr;
@@ -58,7 +61,7 @@ Result<Driver> open_driver() {
       find(library, "cuDeviceGet", d.device_get) &&
       find(library, "cuDevicePrimaryCtxRetain", d.retain_primary) &&
       find(library, "cuCtxSetCurrent", d.set_current) &&
-      find(library, "cuMemAlloc_v2", d.allocate) && find(library, "cuMemFree_v2", d.release) &&
+      find(library, "cuMemAlloc_v2", d.allocate) &&
       find(library, "cuMemcpyHtoDAsync_v2", d.to_device) &&
       find(library, "cuMemcpyDtoHAsync_v2", d.to_host) &&
       find(library, "cuStreamCreate", d.stream_create) &&
@@ -75,28 +78,97 @@ Result<Driver> open_driver() {
   return d;
 }
 
+// The memory of one device, handed out first fit.
+class Arena {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{512} << 20;
+  static constexpr std::size_t kAlignment = 256;
+
+  void begin(Pointer base) { free_[base] = kBytes; }
+
+  Pointer take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t wanted = (bytes + kAlignment) / kAlignment * kAlignment;
+    for (const auto& [at, size] : free_) {
+      if (size < wanted) continue;
+      const Pointer pointer = at;
+      const std::size_t rest = size - wanted;
+      free_.erase(at);
+      if (rest > 0) free_[pointer + wanted] = rest;
+      used_[pointer] = wanted;
+      return pointer;
+    }
+    return 0;
+  }
+
+  // Whether the pointer came from here.
+  bool give_back(Pointer pointer) {
+    const std::lock_guard lock(mutex_);
+    const auto taken = used_.find(pointer);
+    if (taken == used_.end()) return false;
+    auto block = free_.emplace(pointer, taken->second).first;
+    used_.erase(taken);
+    if (const auto next = std::next(block);
+        next != free_.end() && block->first + block->second == next->first) {
+      block->second += next->second;
+      free_.erase(next);
+    }
+    if (block != free_.begin()) {
+      const auto before = std::prev(block);
+      if (before->first + before->second == block->first) {
+        before->second += block->second;
+        free_.erase(block);
+      }
+    }
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Pointer, std::size_t> free_;
+  std::map<Pointer, std::size_t> used_;
+};
+
+struct Device {
+  Handle context = nullptr;
+  Arena arena;
+};
+
+thread_local Device* bound = nullptr;  // of this thread, by use_device
+
 class CudaMemory final : public Memory {
  public:
   CudaMemory(const Driver& driver, int devices)
-      : driver_(driver), contexts_(static_cast<std::size_t>(devices)) {}
+      : driver_(driver), devices_(static_cast<std::size_t>(devices)) {
+    for (int i = 0; i < devices; ++i) {
+      Device& device = devices_[static_cast<std::size_t>(i)];
+      int id = 0;
+      Pointer base = 0;
+      check(driver_.device_get(&id, i), "cuDeviceGet");
+      check(driver_.retain_primary(&device.context, id), "cuDevicePrimaryCtxRetain");
+      check(driver_.set_current(device.context), "cuCtxSetCurrent");
+      check(driver_.allocate(&base, Arena::kBytes), "cuMemAlloc");
+      device.arena.begin(base);
+    }
+  }
 
-  int device_count() const override { return static_cast<int>(contexts_.size()); }
+  int device_count() const override { return static_cast<int>(devices_.size()); }
 
   void use_device(int device) override {
-    Handle& context = contexts_[static_cast<std::size_t>(device)];
-    int id = 0;
-    check(driver_.device_get(&id, device), "cuDeviceGet");
-    // Retaining again only counts; the context lives as long as the program.
-    check(driver_.retain_primary(&context, id), "cuDevicePrimaryCtxRetain");
-    check(driver_.set_current(context), "cuCtxSetCurrent");
+    bound = &devices_[static_cast<std::size_t>(device)];
+    check(driver_.set_current(bound->context), "cuCtxSetCurrent");
   }
 
   void* allocate(std::size_t bytes) override {
-    Pointer pointer = 0;
-    check(driver_.allocate(&pointer, bytes), "cuMemAlloc");
+    const Pointer pointer = bound->arena.take(bytes);
+    EXPECT_NE(pointer, 0u) << "the tests need more than their " << Arena::kBytes << " bytes";
     return reinterpret_cast<void*>(pointer);
   }
-  void release(void* pointer) override { check(driver_.release(address(pointer)), "cuMemFree"); }
+  void release(void* pointer) override {
+    for (Device& device : devices_)
+      if (device.arena.give_back(address(pointer))) return;
+    ADD_FAILURE() << pointer << " was not allocated here";
+  }
 
   void write(void* to, const void* from, std::size_t bytes, Stream stream) override {
     if (bytes > 0) check(driver_.to_device(address(to), from, bytes, stream), "cuMemcpyHtoDAsync");
@@ -153,7 +225,7 @@ class CudaMemory final : public Memory {
   }
 
   Driver driver_;
-  std::vector<Handle> contexts_;
+  std::vector<Device> devices_;
 };
 
 }  // namespace

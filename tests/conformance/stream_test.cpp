@@ -1,5 +1,7 @@
 // Streams order the work of a rank; graphs replay it. On host memory the streams are the subject's
 // own.
+#include <barrier>
+
 #include "array.hpp"
 #include "world.hpp"
 
@@ -136,15 +138,22 @@ std::vector<float> filled(float value) { return std::vector<float>(777, value); 
 class OnGpuGraphs : public WithRanks {};
 
 TEST_P(OnGpuGraphs, ACapturedAllReduceIsReplayedWithNewInputs) {
-  run_in_threads(GetParam(), [](const Rank& own, Buffers&) -> Verdict {
+  // Making a graph may wait for idle GPUs, so nobody launches before all have theirs.
+  std::barrier all_captured(GetParam());
+  run_in_threads(GetParam(), [&](const Rank& own, Buffers&) -> Verdict {
     Memory& memory = *subject().memory;
     const Array<float> in(filled(0), own.stream);
     const Array<float> out(filled(0), own.stream);
+    // Connections are made at the first collective; that is not what is captured here.
+    MUST_SUCCEED(AllReduce(in.data(), out.data(), 777, ncclFloat32, ncclSum, own.comm,
+                           own.stream));
+    if (Verdict late = synchronized(own.stream); late.out_of_step) return late;
     if (const std::string error = memory.begin_capture(own.stream); !error.empty())
       return out_of_step(error);
     const ncclResult_t captured = nccl().AllReduce(in.data(), out.data(), 777, ncclFloat32,
                                                    ncclSum, own.comm, own.stream);
     void* graph = memory.end_capture(own.stream);
+    all_captured.arrive_and_wait();
     if (captured != ncclSuccess || graph == nullptr)
       return out_of_step("capturing: " + text_of(captured));
     Verdict verdict;
