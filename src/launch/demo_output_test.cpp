@@ -87,6 +87,10 @@ TEST(CleanRun, AMissingADoubleAndAFailedCallAreNamed) {
             std::vector<std::string>{"rank 0 call 1 reports ncclRemoteError"});
 }
 
+TEST(CleanRun, AProgramThatSaidNothingIsOneComplaint) {
+  EXPECT_EQ(judge_clean({}, {2, 2}), std::vector<std::string>{"no rank reported anything"});
+}
+
 TEST(BrokenRun, HoldsIfTheApplicationSawWhatTheJournalProves) {
   const BrokenVerdict verdict = judge_broken(lines_of(kBroken), {2, 5}, one_fault(), one_firing());
   EXPECT_EQ(verdict.complaints, std::vector<std::string>{});

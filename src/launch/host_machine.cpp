@@ -18,6 +18,8 @@ namespace sabot::launch {
 namespace {
 
 constexpr int kPythonWaitMs = 15'000;
+// Tells the interpreter's answer from what a site's start-up files may print.
+constexpr std::string_view kMark = "sabot-path:";
 constexpr std::size_t kCacheBytesMax = 16 * 1024 * 1024;
 
 }  // namespace
@@ -42,8 +44,6 @@ std::vector<std::string> HostMachine::python_path(const std::string& interpreter
   for (const char* const* entry = config::environment(); *entry != nullptr; ++entry)
     environment.emplace_back(*entry);
   std::vector<std::string> folders;
-  // A mark tells the answer from what a site's start-up files may print.
-  constexpr std::string_view kMark = "sabot-path:";
   const Result<Ending> ending = run_captured(
       {interpreter, "-c", "import sys\nfor path in sys.path: print('sabot-path:' + path)"},
       environment, kPythonWaitMs, [&folders](std::string_view line) {
