@@ -1,7 +1,7 @@
 // `sabot demo`: the experiment in one command.
 #include "cli/terminal.hpp"
 #include "cli/verbs.hpp"
-#include "launch/demo.hpp"
+#include "launch/demo/demo.hpp"
 
 namespace sabot::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/demo_output.hpp"
+#include "launch/demo/demo_output.hpp"
 #include "launch/installation.hpp"
 
 namespace sabot::launch {

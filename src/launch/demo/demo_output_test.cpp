@@ -1,5 +1,5 @@
 // The demo's verdict: it holds only if every rank's own words and the journal agree.
-#include "launch/demo_output.hpp"
+#include "launch/demo/demo_output.hpp"
 
 #include <gtest/gtest.h>
 

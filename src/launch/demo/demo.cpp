@@ -1,5 +1,5 @@
 // The demo: two commands, their output as it comes, and the verdict.
-#include "launch/demo.hpp"
+#include "launch/demo/demo.hpp"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // Reading and judging the demo's output.
-#include "launch/demo_output.hpp"
+#include "launch/demo/demo_output.hpp"
 
 #include <algorithm>
 #include <charconv>
