@@ -272,7 +272,8 @@ const Copy* RealLibrary::look_up_route(const void* return_address) const {
   const Copy* copy = reached == kNoObject ? nullptr : known(objects[reached]);
   if (copy == nullptr) copy = chosen_;
   if (caller == kNoObject) return copy;
-  // Whoever holds it may be a thread that a forked child does not have; the answer is right uncached.
+  // Whoever holds it may be a thread that a forked child does not have; the answer is right
+  // uncached.
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return copy;
   CachedRoute& route = routes_[route_next_];
