@@ -492,9 +492,9 @@ class CaseC20(unittest.TestCase):
 class SabotRun(LoaderTest):
     """The same rows under the launcher, which picks the way."""
 
-    def launch(self, *command, **environment):
+    def launch(self, *command, libraries=()):
         launcher = [product("bin/sabot"), "run", "--engine", "real", "--fault", FAULT, "--"]
-        return run([*launcher, *command], fault=None, SABOT_ENGINE=None, **environment)
+        return run([*launcher, *command], libraries, fault=None, SABOT_ENGINE=None)
 
     def test_linked_programs_and_frameworks_are_intercepted(self):
         for files in (["linked_rpath"], ["linked_runpath"], ["opener", "framework_rpath.so"],
@@ -504,7 +504,7 @@ class SabotRun(LoaderTest):
                 self.expect_intercepted(outcome)
 
     def test_what_was_preloaded_stays_preloaded(self):
-        outcome = self.launch(fixture("linked_rpath"), LD_PRELOAD=fixture("wrapper.so"))
+        outcome = self.launch(fixture("linked_rpath"), libraries=[fixture("wrapper.so")])
         self.expect_intercepted(outcome)
         self.assertTrue(outcome.wrapper, outcome)
 
