@@ -19,15 +19,15 @@ std::string read(std::string_view line) {
 }
 
 TEST(OneLine, TheShortestFaultIsACallAndAnAction) {
-  EXPECT_EQ(read("AllReduce=error(SystemError)"), "fault-1: AllReduce=error(SystemError)");
+  EXPECT_EQ(read("AllReduce=error(SystemError)"), "line-1: AllReduce=error(SystemError)");
   EXPECT_EQ(read("AllReduce[]=error(ncclSystemError, at=before)"),
-            "fault-1: AllReduce=error(SystemError)");
+            "line-1: AllReduce=error(SystemError)");
 }
 
 TEST(OneLine, ALineMeansTheSameAsTheFile) {
   const Result<Scenario> line = parse_line(
       "seed=42; nic-dies: AllReduce[rank=1,nth=3,attempt=0,budget=1]=error(SystemError,at=after); "
-      "any collective[rank=[2,3], bytes>=1MiB, every=10, after=30s]=error(RemoteError)",
+      "slow: any collective[rank=[2,3], bytes>=1MiB, every=10, after=30s]=error(RemoteError)",
       "--fault");
   const Result<Scenario> file = parse_toml(R"(
 sabot = 1
@@ -38,6 +38,7 @@ when = { call = "AllReduce", rank = 1, nth = 3, attempt = 0 }
 do = { error = "SystemError", at = "after" }
 budget = 1
 [[fault]]
+name = "slow"
 when = { call = "any collective", rank = [2, 3], bytes = ">=1MiB", every = 10, after = "30s" }
 do = { error = "RemoteError" }
 )",
@@ -49,15 +50,15 @@ do = { error = "RemoteError" }
 
 TEST(OneLine, ComparisonsAreWrittenAsPeopleWriteThem) {
   EXPECT_EQ(read("AllReduce[rank!=0]=error(SystemError)"),
-            "fault-1: AllReduce[rank>=1]=error(SystemError)");
+            "line-1: AllReduce[rank>=1]=error(SystemError)");
   EXPECT_EQ(read("AllReduce[rank!=2, bytes >= 1MiB, comm>=4]=error(SystemError)"),
-            "fault-1: AllReduce[rank!=2,comm>=4,bytes>=1MiB]=error(SystemError)");
+            "line-1: AllReduce[rank!=2,comm>=4,bytes>=1MiB]=error(SystemError)");
   EXPECT_EQ(read("AllReduce[bytes>=4KiB,bytes<1MiB]=error(SystemError)"),
-            "fault-1: AllReduce[bytes=4KiB..1048575B]=error(SystemError)");
+            "line-1: AllReduce[bytes=4KiB..1048575B]=error(SystemError)");
   EXPECT_EQ(read("AllReduce[rank=\"0,2-3\"]=error(SystemError)"),
-            "fault-1: AllReduce[rank=\"0,2-3\"]=error(SystemError)");
+            "line-1: AllReduce[rank=\"0,2-3\"]=error(SystemError)");
   EXPECT_EQ(read("AllReduce[range=3..]=error(SystemError)"),
-            "fault-1: AllReduce[range>=3]=error(SystemError)");
+            "line-1: AllReduce[range>=3]=error(SystemError)");
 }
 
 TEST(OneLine, ListsQuotesAndSpacesAreUnderstood) {
@@ -65,12 +66,12 @@ TEST(OneLine, ListsQuotesAndSpacesAreUnderstood) {
       read(" a : AllReduce | AllGather [ rank = 1 , host = 'node 1' ] = error ( SystemError ) ; "),
       "a: AllReduce|AllGather[rank=1,host=\"node 1\"]=error(SystemError)");
   EXPECT_EQ(read("AllReduce[comm=[c0,\"name:a,b\"],datatype=half|bfloat16]=error(\"SystemError\")"),
-            "fault-1: AllReduce[comm=[c0,\"name:a,b\"],datatype=[float16,bfloat16]]="
+            "line-1: AllReduce[comm=[c0,\"name:a,b\"],datatype=[float16,bfloat16]]="
             "error(SystemError)");
   EXPECT_EQ(read(R"(AllReduce[switch="say \"go\""]=error(SystemError))"),
-            R"(fault-1: AllReduce[switch="say \"go\""]=error(SystemError))");
+            R"(line-1: AllReduce[switch="say \"go\""]=error(SystemError))");
   EXPECT_EQ(read("AllReduce[switch='42',captured=true,probability=0.5]=error(SystemError)"),
-            "fault-1: AllReduce[captured=true,switch=\"42\",probability=0.5]=error(SystemError)");
+            "line-1: AllReduce[captured=true,switch=\"42\",probability=0.5]=error(SystemError)");
 }
 
 TEST(OneLine, AnUnknownKeyHasACaretBelowIt) {
@@ -169,6 +170,33 @@ TEST(OneLine, LongLinesShowTheSurroundingsOfTheMistake) {
       "  …hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh],rnak=1]=error(SystemError); "
       "Al…\n"
       "                                                               ^");
+}
+
+TEST(OneLine, FaultsOfALineGoBehindThoseOfAFile) {
+  const std::string_view file =
+      "sabot = 1\nseed = 7\n[[fault]]\nwhen = { call = \"Broadcast\" }\n"
+      "do = { error = \"SystemError\" }\n";
+  Scenario both = parse_toml(file, "s.toml").value();
+  ASSERT_TRUE(
+      append_faults(both, parse_line("AllReduce=error(Timeout)", "--fault").value(), "--fault")
+          .ok());
+  EXPECT_EQ(to_line(both),
+            "seed=7; fault-1: Broadcast=error(SystemError); line-1: AllReduce=error(Timeout)");
+  ASSERT_TRUE(
+      append_faults(both, parse_line("seed=9;x: any=error(Timeout)", "--fault").value(), "--fault")
+          .ok());
+  EXPECT_EQ(both.seed, 9u);
+  EXPECT_EQ(
+      append_faults(both, parse_line("x: any=error(Timeout)", "--fault").value(), "--fault")
+          .error()
+          .message(),
+      "--fault: the scenario file has a fault named \"x\" already; give this one another name, "
+      "as in 'other: AllReduce[nth=3]=error(SystemError)'");
+  std::string many;
+  for (int i = 0; i < 62; ++i) many += "any=error(Timeout);";
+  EXPECT_EQ(append_faults(both, parse_line(many, "--fault").value(), "--fault").error().message(),
+            "--fault: more than 64 faults in one run");
+  EXPECT_EQ(both.faults.size(), 3u) << "a refusal changes nothing";
 }
 
 TEST(OneLine, TooLongOrBinaryLinesAreRefused) {

@@ -77,7 +77,7 @@ Result<Scenario> parse_toml(std::string_view text, std::string_view filename) {
   read::Diagnostics diagnostics({read::Source::Form::kFile, filename, text});
   const std::optional<read::Value> root = read::read_toml(text, diagnostics);
   if (!root) return diagnostics.error();
-  Scenario scenario = read::build_scenario(*root, {"when.", "do."}, diagnostics);
+  Scenario scenario = read::build_scenario(*root, {"when.", "do.", "fault-"}, diagnostics);
   if (!diagnostics.empty()) return diagnostics.error();
   return scenario;
 }
@@ -92,7 +92,7 @@ Result<Scenario> parse_line(std::string_view text, std::string_view origin) {
   read::Diagnostics diagnostics({read::Source::Form::kLine, origin, text});
   const std::optional<read::Value> root = read::read_line(text, diagnostics);
   if (!root) return diagnostics.error();
-  Scenario scenario = read::build_scenario(*root, {"", ""}, diagnostics);
+  Scenario scenario = read::build_scenario(*root, {"", "", "line-"}, diagnostics);
   if (!diagnostics.empty()) return diagnostics.error();
   return scenario;
 }

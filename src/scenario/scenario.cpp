@@ -2,7 +2,9 @@
 #include "scenario/scenario.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 namespace sabot::scenario {
 
@@ -54,6 +56,27 @@ Moment Action::moment() const {
 bool operator==(const Scenario& a, const Scenario& b) {
   return std::tie(a.name, a.seed, a.ranks, a.faults, a.expect) ==
          std::tie(b.name, b.seed, b.ranks, b.faults, b.expect);
+}
+
+Status append_faults(Scenario& into, Scenario from, std::string_view origin) {
+  const auto refuse = [origin](const std::string& problem) {
+    return Error(Code::kInvalidArgument, std::string(origin) + ": " + problem);
+  };
+  if (into.faults.size() + from.faults.size() > kFaultsMax)
+    return refuse("more than " + std::to_string(kFaultsMax) + " faults in one run");
+  for (const Fault& fault : from.faults) {
+    const bool is_taken =
+        std::any_of(into.faults.begin(), into.faults.end(),
+                    [&fault](const Fault& other) { return other.name == fault.name; });
+    if (is_taken)
+      return refuse("the scenario file has a fault named \"" + fault.name +
+                    "\" already; give this one another name, "
+                    "as in 'other: AllReduce[nth=3]=error(SystemError)'");
+  }
+  std::move(from.faults.begin(), from.faults.end(), std::back_inserter(into.faults));
+  std::move(from.warnings.begin(), from.warnings.end(), std::back_inserter(into.warnings));
+  if (from.seed != 0) into.seed = from.seed;
+  return {};
 }
 
 std::vector<std::string> switches_of(const Scenario& scenario) {

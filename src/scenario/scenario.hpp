@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "abi/function_id.hpp"
+#include "base/result.hpp"
 #include "scenario/number_set.hpp"
 
 namespace sabot::scenario {
@@ -187,6 +188,11 @@ struct Scenario {
 
 // Equal in meaning: all but the warnings.
 bool operator==(const Scenario& a, const Scenario& b);
+
+// Puts the faults of a line (--fault, SABOT_FAULT) behind those of a file; a seed that is not 0
+// replaces that of the file. Refuses a name that is taken and more than kFaultsMax faults; origin
+// names the line.
+Status append_faults(Scenario& into, Scenario from, std::string_view origin);
 
 // The distinct switch names in order of first use: the position is the bit that decides them.
 std::vector<std::string> switches_of(const Scenario& scenario);

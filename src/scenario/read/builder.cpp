@@ -179,7 +179,7 @@ class ScenarioBuilder {
                          [&name](const Fault& fault) { return fault.name == name; });
     };
     for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
-      std::string name = "fault-" + std::to_string(i + 1);
+      std::string name = std::string(prefixes_.fault) + std::to_string(i + 1);
       while (scenario_.faults[i].name.empty() && is_taken(name)) name += "b";
       if (scenario_.faults[i].name.empty()) scenario_.faults[i].name = name;
     }
@@ -219,6 +219,11 @@ class ScenarioBuilder {
   void build_fired(const Member& fired, Expectation& expect) {
     if (!fired.value.is(Value::Kind::kTable)) {
       field(fired, expect_rows(), "expect.").refuse_type();
+      return;
+    }
+    if (fired.value.members.size() > kFaultsMax) {
+      field(fired, expect_rows(), "expect.")
+          .refuse("more than " + std::to_string(kFaultsMax) + " entries");
       return;
     }
     std::vector<std::string_view> names;

@@ -12,11 +12,13 @@
 
 namespace sabot::scenario::read {
 
-// How the keys of the two tables of a fault are called in messages: "when.rank" in a file, "rank"
-// in a line.
+// What differs between the forms: how messages call the keys of the two tables of a fault
+// ("when.rank" in a file, "rank" in a line), and how faults without a name are called, so that a
+// file and a line can be put together.
 struct Prefixes {
-  std::string_view when = "when.";
-  std::string_view action = "do.";
+  std::string_view when;
+  std::string_view action;
+  std::string_view fault;
 };
 
 // Meaningful only if diagnostics is empty afterwards.
