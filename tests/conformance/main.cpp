@@ -24,11 +24,11 @@ namespace sabot::conformance {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: conformance --library PATH --memory host|cuda|none [--filter PATTERN] [--list]\n"
+    "usage: conformance --library PATH --memory host|gpu|none [--filter PATTERN] [--list]\n"
     "                   [--deadline SECONDS]\n"
     "Tests the NCCL library PATH (or NAME, as dlopen finds it).\n"
     "  --memory host   pass pointers to ordinary memory; up to 8 ranks\n"
-    "  --memory cuda   pass pointers to GPU memory; one rank per GPU\n"
+    "  --memory gpu    pass pointers to GPU memory; one rank per GPU\n"
     "  --memory none   only what works without memory and devices\n"
     "  --filter        GoogleTest's pattern, for instance 'Split.*' or '*With2Ranks'\n"
     "  --deadline      of one test; when it is reached the program ends (default 120)\n";
@@ -101,9 +101,13 @@ class Reporter : public ::testing::EmptyTestEventListener {
     watchdog_.start("", "");
     if (test.result()->Failed()) std::printf("  replay: %s\n", replay(test).c_str());
   }
-  void OnTestProgramEnd(const ::testing::UnitTest&) override {
-    std::printf("[ SKIPPED  ] %d tests; what this subject lacks:\n", skips_);
+  void OnTestProgramEnd(const ::testing::UnitTest& tests) override {
+    if (!permitted_reasons().empty()) std::printf("what this subject lacks:\n");
     for (const std::string& reason : permitted_reasons()) std::printf("  %s\n", reason.c_str());
+    std::printf("conformance of NCCL %s with up to %d ranks: %d passed, %d failed, %d skipped\n",
+                abi::version_text(subject().version).text, subject().ranks_max(),
+                tests.successful_test_count(), tests.failed_test_count() + forbidden_skips_,
+                skips_ - forbidden_skips_);
   }
 
  private:
@@ -130,7 +134,7 @@ struct CommandLine {
 
 bool parse_memory(const std::string& word, Where* where) {
   if (word == "host") *where = Where::kHost;
-  else if (word == "cuda") *where = Where::kCuda;
+  else if (word == "gpu") *where = Where::kCuda;
   else if (word == "none") *where = Where::kNowhere;
   else return false;
   return true;

@@ -28,7 +28,7 @@ std::vector<std::string> command_of(const ProcessRank& process) {
           "--library",
           options.library,
           "--memory",
-          options.where == Where::kHost ? "host" : "cuda",
+          options.where == Where::kHost ? "host" : "gpu",
           "--scenario",
           process.scenario,
           "--rank",
