@@ -4,7 +4,8 @@
 Usage: tests/docs/transcripts.py --stage FOLDER [DOCUMENT…]
 
 A transcript is a fenced block of kind `console` under the line `<!-- checked -->`: lines that
-begin with `$ ` are commands, the others what they print (standard output and error as they come).
+begin with `$ ` are commands, `> ` continues one, the others are what they print (standard output
+and error as they come).
 `…` stands for any text within a line; alone on a line for any number of lines. Commands run in an
 empty folder in which build/sabot, examples and share lead to the staged tree and the repository,
 so that a reader in a clone sees the same. Each command must end within TIMEOUT_S.
@@ -41,6 +42,8 @@ def transcripts(text):
                 current = None
             elif line.startswith("$ "):
                 current.append(Step(number, line[2:]))
+            elif line.startswith("> ") and current and not current[-1].expected:
+                current[-1].command += "\n" + line[2:]
             elif current:
                 current[-1].expected.append(line)
             else:

@@ -20,7 +20,8 @@ $ not checked
 $ echo one; echo two
 one
 two
-$ echo three
+$ echo \\
+> three
 three
 ```
 """
@@ -31,7 +32,7 @@ class Transcripts(unittest.TestCase):
         (steps,) = transcripts.transcripts(DOCUMENT)
         self.assertEqual([(s.line, s.command, s.expected) for s in steps],
                          [(9, "echo one; echo two", ["one", "two"]),
-                          (12, "echo three", ["three"])])
+                          (12, "echo \\\nthree", ["three"])])
 
     def test_an_ellipsis_stands_for_text_or_for_lines(self):
         self.assertTrue(transcripts.matches(["pid …", "…", "end"], ["pid 12", "a", "b", "end"]))
@@ -43,7 +44,7 @@ class Transcripts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as stage:
             self.assertEqual(list(transcripts.check("a.md", DOCUMENT, stage)), [])
             errors = list(transcripts.check("a.md", DOCUMENT.replace("\nthree", "\n3"), stage))
-        self.assertEqual(errors, ["a.md:12: error: this prints something else: echo three\n"
+        self.assertEqual(errors, ["a.md:12: error: this prints something else: echo \\\nthree\n"
                                   "    three"])
 
 
