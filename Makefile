@@ -24,7 +24,7 @@ build_tree = cmake --build $(1) --parallel $(JOBS)
 # A tree that `make test` or `make bench` configured keeps its tests and benchmarks.
 configure_once = test -f $(release)/build.ninja || cmake --preset release -DSABOT_TESTS=OFF
 
-.PHONY: stage install demo test vendor reference bench fuzz format lint clean help
+.PHONY: stage install demo test vendor deps reference bench fuzz format lint clean help
 
 stage:  ## build Release and stage a relocatable tree in build/sabot (the default)
 	@tools/install-dependencies build
@@ -60,6 +60,12 @@ vendor:  ## fetch the pinned NCCL wheels that the ABI tests compare with
 	@tools/install-dependencies test
 	@test -x $(venv)/bin/pip || python3 -m venv $(venv) || /usr/bin/python3 -m venv --clear $(venv)
 	@$(venv)/bin/python tools/fetch-vendor $(vendor)
+
+deps:  ## copy header-only dependencies to build/deps, for a machine that lacks them
+	@tools/install-dependencies build
+	@mkdir -p build/deps/include
+	@cp -rL /usr/include/toml++ /usr/include/CLI build/deps/include/
+	@if test -d /usr/src/googletest; then cp -rL /usr/src/googletest build/deps/; fi
 
 reference:  ## rewrite the generated pages of docs/reference/
 	@tools/install-dependencies build test
