@@ -182,8 +182,13 @@ def entries_s(spec):
     return "".join(out)
 
 
+# What our libraries export besides NCCL's names: include/sabot/stack.h and stream.h.
+OWN_EXPORTS = ["sabot_stack_v1", "sabot_stream_create", "sabot_stream_destroy", "sabot_stream_query",
+               "sabot_stream_synchronize"]
+
+
 def export_lists(spec, out_dir):
-    names = sorted(p + f.name for f in spec.functions for p in ("nccl", "pnccl")) + ["sabot_stack_v1"]
+    names = sorted(p + f.name for f in spec.functions for p in ("nccl", "pnccl")) + OWN_EXPORTS
     rows = "".join(f"    {n};\n" for n in names)
     write(f"{out_dir}/exports/nccl.map", f"{{\n  global:\n{rows}  local: *;\n}};\n")
     write(f"{out_dir}/exports/nccl.txt", "".join(n + "\n" for n in names))

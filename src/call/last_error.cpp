@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <mutex>
 
 namespace sabot::call {
@@ -16,9 +17,10 @@ struct Text {
   bool set;
 };
 
-// Not initial-exec: static TLS is scarce for libraries that are opened late, and this is no fast path.
-thread_local Text own{};
-thread_local char served[kTextMax];
+// On the heap: one initial-exec variable (thread_state.hpp) puts all of a library's thread-local storage
+// into the static block, of which a library that is opened late gets no more than about a kilobyte.
+thread_local std::unique_ptr<Text> own;
+thread_local std::unique_ptr<Text> served;
 std::mutex mutex;
 Text newest{};
 std::atomic<bool> any{false};
@@ -33,7 +35,8 @@ void assign(Text& target, std::string_view text) {
 }  // namespace
 
 void set_last_error(std::string_view text) {
-  assign(own, text);
+  if (own == nullptr) own = std::make_unique<Text>();
+  assign(*own, text);
   const std::lock_guard lock(mutex);
   assign(newest, text);
   any.store(true);
@@ -42,19 +45,20 @@ void set_last_error(std::string_view text) {
 
 void clear_last_error() {
   if (!any.load()) return;
-  own.set = false;
+  if (own != nullptr) own->set = false;
   const std::lock_guard lock(mutex);
   newest.set = false;
   any.store(false);
 }
 
 const char* last_error() {
-  if (own.set) return own.text;
+  if (own != nullptr && own->set) return own->text;
   if (!any.load()) return nullptr;
   const std::lock_guard lock(mutex);
   if (!newest.set) return nullptr;
-  std::memcpy(served, newest.text, kTextMax);
-  return served;
+  if (served == nullptr) served = std::make_unique<Text>();
+  *served = newest;
+  return served->text;
 }
 
 }  // namespace sabot::call

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "abi/result_code.hpp"
@@ -19,7 +20,14 @@ struct ThreadText {
   std::array<char, kTextBytes> chars;
   bool is_set;
 };
-constinit thread_local ThreadText thread_text{};
+
+// On the heap: thread-local storage of a library that is opened late is scarce
+// (call/thread_state.hpp).
+ThreadText& thread_text() {
+  thread_local std::unique_ptr<ThreadText> text;
+  if (text == nullptr) text = std::make_unique<ThreadText>();
+  return *text;
+}
 
 void set(std::array<char, kTextBytes>& chars, std::string_view text) {
   const std::size_t bytes = std::min(text.size(), kTextBytes - 1);
@@ -31,8 +39,8 @@ void set(std::array<char, kTextBytes>& chars, std::string_view text) {
 
 ncclResult_t remember(const char* function, const Error& error) {
   std::string text = std::string(function) + ": " + error.message();
-  set(thread_text.chars, text);
-  thread_text.is_set = true;
+  set(thread_text().chars, text);
+  thread_text().is_set = true;
   Process& here = process();
   const std::lock_guard<std::mutex> lock(here.error_mutex);
   here.last_error = std::move(text);
@@ -42,7 +50,7 @@ ncclResult_t remember(const char* function, const Error& error) {
 ncclResult_t report(const Options& options, const char* function, const Error& error) {
   const ncclResult_t result = remember(function, error);
   if (options.verbosity >= Verbosity::kWarn)
-    log::line("WARN " + std::string(thread_text.chars.data()));
+    log::line("WARN " + std::string(thread_text().chars.data()));
   return result;
 }
 
@@ -51,12 +59,12 @@ ncclResult_t report(const Options& options, const char* function, const Status& 
 }
 
 const char* last_error() {
-  if (!thread_text.is_set) {
+  if (!thread_text().is_set) {
     Process& here = process();
     const std::lock_guard<std::mutex> lock(here.error_mutex);
-    set(thread_text.chars, here.last_error);
+    set(thread_text().chars, here.last_error);
   }
-  return thread_text.chars.data();
+  return thread_text().chars.data();
 }
 
 const char* error_string(ncclResult_t result) {

@@ -41,7 +41,11 @@ Admission admit(Stack& stack, const call::ThreadState& thread, const void* retur
   }
   const Destination destination = real->destination(return_address);
   admission.tables = destination.tables;
-  if (destination.passes) admission.direct = &destination.tables->own;
+  if (destination.passes) {
+    admission.direct = &destination.tables->own;
+  } else {
+    destination.tables->copy->note_call();
+  }
   return admission;
 }
 
@@ -155,12 +159,19 @@ SABOT_CREATORS(SABOT_WATCH)
 SABOT_WATCH(GetUniqueId, ncclResult_t)
 #undef SABOT_WATCH
 
+const char* watching_GetLastError(ncclComm_t comm) {
+  if (const char* text = call::last_error()) return text;
+  const Destination to = Stack::current()->real()->destination(__builtin_return_address(0));
+  return (to.passes ? to.tables->own : to.tables->next).call.GetLastError(comm);
+}
+
 // Slots by name: the rest of the table stays null.
 constexpr abi::FunctionTable watching_table() {
   abi::FunctionTable table{};
 #define SABOT_SLOT(name, ret) table.call.name = &watching_##name;
   SABOT_CREATORS(SABOT_SLOT)
   SABOT_SLOT(GetUniqueId, ncclResult_t)
+  SABOT_SLOT(GetLastError, const char*)
 #undef SABOT_SLOT
   return table;
 }

@@ -9,8 +9,8 @@ namespace sabot::stack {
 extern const abi::FunctionTable kBridge;
 // No layer, several copies of the library or another tool's wrapper: to the copy that the caller means.
 extern const abi::FunctionTable kRouted;
-// No layer, one copy: only the functions that create something, so that a later copy is noticed; the other
-// slots are null.
+// No layer: the functions that create something, so that a later copy is noticed, and GetLastError, which
+// knows why a function is missing; the other slots are null.
 extern const abi::FunctionTable kWatching;
 // No layer, host engine: straight into its table.
 extern const abi::FunctionTable kHostDirect;

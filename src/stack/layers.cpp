@@ -35,8 +35,7 @@ Result<scenario::Scenario> load_scenario(const config::Snapshot& settings) {
   if (settings.is_set(KnobId::kFault)) {
     scenario::Scenario line =
         SABOT_TRY(scenario::parse_line(settings.get<KnobId::kFault>(), "SABOT_FAULT"));
-    if (all.faults.empty()) all.name = line.name;
-    for (scenario::Fault& fault : line.faults) all.faults.push_back(std::move(fault));
+    SABOT_TRY(scenario::append_faults(all, std::move(line), "SABOT_FAULT"));
   }
   if (settings.is_set(KnobId::kSeed)) all.seed = settings.get<KnobId::kSeed>();
   return all;

@@ -94,7 +94,7 @@ bool RealEngine::is_direct() const { return count_.load() == 1 && !chosen_->has_
 
 Destination RealEngine::destination(const void* return_address) const noexcept {
   if (count_.load(std::memory_order_relaxed) == 1 && !chosen_->has_wrapper)
-    return {chosen_, chosen_->copy->contains(return_address)};
+    return {chosen_, is_inside_dedicated_copy(return_address)};
   const real::Route route = library_->route_for(return_address);
   return {tables_of(route.copy), route.caller != real::Caller::kApplication};
 }

@@ -49,6 +49,10 @@ class RealEngine {
  private:
   static constexpr std::size_t kCopiesMax = 16;
 
+  // NCCL that is linked into a framework shares its object with the application's own calls.
+  bool is_inside_dedicated_copy(const void* return_address) const noexcept {
+    return chosen_->copy->contains(return_address) && chosen_->copy->is_dedicated();
+  }
   const CopyTables* tables_of(const real::Copy* copy) const noexcept;
   const CopyTables* add(const real::Copy& copy);
 

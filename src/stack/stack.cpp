@@ -110,6 +110,7 @@ Status Stack::open_real() {
   search.real_nccl = settings_.get<KnobId::kRealNccl>();
   search.conda_prefix = settings_.get<KnobId::kCondaPrefix>();
   search.nccl_root = settings_.get<KnobId::kNcclRoot>();
+  search.library_path = settings_.get<KnobId::kLdLibraryPath>();
   real_ = std::make_unique<RealEngine>(SABOT_TRY(real::open(real::process_loader(), search)));
   kind_ = EngineKind::kReal;
   engine_ = top_ = real_->api();
@@ -177,8 +178,7 @@ void Stack::publish_entries() {
   const bool bridged = layers_ != nullptr && (layers_->any() || recorder_->has_folder());
   if (bridged) return publish_all(kBridge);
   if (kind_ == EngineKind::kHost) return publish_all(kHostDirect);
-  if (!real_->is_direct()) return publish_all(kRouted);
-  abi::FunctionTable table = real_->chosen().next;
+  abi::FunctionTable table = real_->is_direct() ? real_->chosen().next : kRouted;
   for (std::size_t i = 0; i < abi::kFunctionCount; ++i)
     if (kWatching.by_id[i] != nullptr) table.by_id[i] = kWatching.by_id[i];
   publish_all(table);
