@@ -12,6 +12,7 @@
 #include "sabot/stack.h"
 #include "scenario/tally.hpp"
 #include "stack/bridge.hpp"
+#include "stack/bypass.hpp"
 #include "stack/entries.hpp"
 #include "stack/layers.hpp"
 #include "stack/product.hpp"
@@ -209,6 +210,12 @@ void Stack::after_creation() {
 }
 
 }  // namespace sabot::stack
+
+namespace {
+
+[[gnu::destructor]] void at_exit() { sabot::stack::report_bypass(); }
+
+}  // namespace
 
 extern "C" void* sabot_first_use_target(unsigned index) noexcept {
   using namespace sabot;

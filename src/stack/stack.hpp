@@ -52,6 +52,12 @@ class Stack {
     std::atomic<std::uint64_t>& own = page.owned_calls[thread.counter - 1];
     own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  // Whether any call of the application came through.
+  bool saw_application() const {
+    const run::TallyPage* page = page_.load();
+    return page == nullptr || page->total_calls() > 0;
+  }
+  bool is_forked_child() const { return forked_.load(); }
   // Notices a library that came later (real), and that a forked child now has a communicator of its own.
   void before_creation();
   void after_creation();
