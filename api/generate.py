@@ -108,6 +108,9 @@ def api_list_hpp(spec):
     ordinary = [f for f in spec.functions if f.kind not in CREATORS]
     out.append("#define SABOT_ORDINARY(X) \\\n" +
                " \\\n".join(f"  X({f.name}, {f.returns})" for f in ordinary) + "\n\n")
+    absent = [f for f in spec.functions if f.absent_on_host]
+    out.append("#define SABOT_ABSENT_ON_HOST(X) \\\n" +
+               " \\\n".join(f'  X({f.name}, {f.returns}, "{f.absent_on_host}")' for f in absent) + "\n\n")
     for f in spec.functions:
         out.append(function_macros(f) + created_macro(f) + "\n")
     return "".join(out)
@@ -197,10 +200,12 @@ def export_lists(spec, out_dir):
 def reference_md(spec):
     out = ["# NCCL API reference\n\nGenerated from `api/nccl_api.toml`; do not edit. Every function Sabot knows, "
            "with the first NCCL release that has it.\n\n",
-           "| function | since | kind | arguments | what it does |\n|---|---|---|---|---|\n"]
+           "The host engine refuses some; the last column says what it tells the caller.\n\n"
+           "| function | since | kind | arguments | what it does | host engine |\n|---|---|---|---|---|---|\n"]
     for f in spec.functions:
         arguments = ", ".join(f"`{a.type} {a.name}`" for a in f.arguments) or "none"
-        out.append(f"| `nccl{f.name}` | {f.since} | {f.kind} | {arguments} | {f.text} |\n")
+        out.append(f"| `nccl{f.name}` | {f.since} | {f.kind} | {arguments} | {f.text} | "
+                   f"{'refused: ' + f.absent_on_host if f.absent_on_host else 'yes'} |\n")
     return "".join(out)
 
 

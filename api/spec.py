@@ -92,6 +92,7 @@ class Function:
     returns: str
     header: str
     text: str
+    absent_on_host: str = ""
     arguments: list = field(default_factory=list)
 
     def argument(self, role):
@@ -119,7 +120,7 @@ def _function(entry, path):
     if entry["kind"] not in KINDS:
         raise SpecError(f'{path}: {entry["name"]}: unknown kind {entry["kind"]}')
     return Function(entry["name"], entry["since"], entry["kind"], entry.get("returns", "ncclResult_t"),
-                    entry.get("header", "nccl"), entry["text"], arguments)
+                    entry.get("header", "nccl"), entry["text"], entry.get("absent_on_host", ""), arguments)
 
 
 def load(path):
