@@ -82,7 +82,8 @@ class WrongWords(TreeTest):
     def test_an_unknown_verb_names_the_nearest(self):
         self.refused(["rum"], "sabot: unknown verb 'rum'; did you mean 'run'?\n"
                               "`sabot help` lists the verbs.\n")
-        self.refused(["zzzzzzzz"], "sabot: unknown verb 'zzzzzzzz'\n`sabot help` lists the verbs.\n")
+        self.refused(["zzzzzzzz"],
+                     "sabot: unknown verb 'zzzzzzzz'\n`sabot help` lists the verbs.\n")
 
     def test_an_unknown_option_names_the_nearest(self):
         self.refused(["run", "--scenaro", "x", "--", "touch", "started"],
@@ -109,8 +110,8 @@ class WrongWords(TreeTest):
 
     def test_a_value_that_cannot_be_read_says_what_was_expected(self):
         self.refused(["run", "--engine", "gpu", "--", "true"],
-                     "sabot run: --engine: 'gpu' is not one of auto, real, host; write for instance "
-                     "host\n`sabot help run` explains it.\n")
+                     "sabot run: --engine: 'gpu' is not one of auto, real, host; write for "
+                     "instance host\n`sabot help run` explains it.\n")
         self.refused(["run", "--seed", "x", "--", "true"],
                      "sabot run: --seed: 'x' is not a whole number, 0 or more; write for instance "
                      "42\n`sabot help run` explains it.\n")
@@ -154,7 +155,8 @@ class Scenarios(TreeTest):
         shown = self.run_sabot("scenario", "show", "s.toml")
         self.assertEqual(shown.status, 0)
         self.assertIn('when = { call = "AllReduce", rank = 1, nth = 3 }\n', shown.out)
-        self.assertIn("# nic-dies: AllReduce[rank=1,nth=3,budget=1]=error(SystemError)\n", shown.out)
+        self.assertIn("# nic-dies: AllReduce[rank=1,nth=3,budget=1]=error(SystemError)\n",
+                      shown.out)
 
     def test_what_is_shown_is_a_scenario_again(self):
         self.write("s.toml", GOOD)
@@ -190,8 +192,8 @@ class Scenarios(TreeTest):
 
     def test_a_file_that_is_missing_names_its_neighbour(self):
         self.write("nic-dies.toml", GOOD)
-        self.rejected("nic-dise.toml", "cannot read scenario 'nic-dise.toml': there is no such file; "
-                                       "did you mean 'nic-dies.toml'?")
+        self.rejected("nic-dise.toml", "cannot read scenario 'nic-dise.toml': there is no such "
+                                       "file; did you mean 'nic-dies.toml'?")
 
     def test_an_empty_file_a_directory_and_a_binary_file_are_refused(self):
         self.write("empty.toml", "")
@@ -199,8 +201,8 @@ class Scenarios(TreeTest):
         (self.folder / "folder").mkdir()
         self.rejected("folder", "cannot read scenario 'folder': it is a directory")
         self.write("binary.toml", b"\x7fELF\x00\x01")
-        self.rejected("binary.toml", "cannot read scenario 'binary.toml': it is not UTF-8 text (byte "
-                                     "0x00 at offset 4)")
+        self.rejected("binary.toml", "cannot read scenario 'binary.toml': it is not UTF-8 text "
+                                     "(byte 0x00 at offset 4)")
 
     def test_a_file_of_100_megabytes_is_refused_unread(self):
         path = self.write("big.toml", "x")

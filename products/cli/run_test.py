@@ -2,7 +2,6 @@
 """sabot run and sabot demo as people use them: streams, signals, engines, proof, exit statuses."""
 import json
 import os
-import pathlib
 import pty
 import select
 import signal
@@ -165,6 +164,33 @@ class RunFolders(TreeTest):
         self.assertFalse((self.folder / "started").exists())
 
 
+class SharedFolders(TreeTest):
+    """Several launchers of one job: each task of srun has its own."""
+
+    def test_the_last_launcher_judges_the_faults_of_all(self):
+        fault = "AllReduce[rank=0,nth=1,budget=1]=error(SystemError)"
+        job = {"SLURM_JOB_ID": "5", "SLURM_STEP_ID": "0"}
+        waiting = subprocess.Popen(
+            [self.sabot, "run", "--engine", "real", "--fault", fault, "--require-fired", "--",
+             "sh", "-c", f"touch ready; until [ -e go ]; do sleep 0.02; done; "
+                         f"exec {staged_tree.PARTS.linked}"],
+            cwd=self.folder, env={**self.environment, **job}, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE)
+        self.assertTrue(until((self.folder / "ready").exists))
+        early = self.run_sabot("run", "--engine", "real", "--fault", fault, "--require-fired", "--",
+                               "true", **job)
+        self.assertEqual(early.status, 0, early.err)
+        self.assertIn("[sabot] this part of the run ended: 0 processes attached, 0 calls seen; 1 "
+                      "other launcher is at work in the run folder, and the last one reports on "
+                      "the faults\n", early.err)
+        self.write("go", "")
+        _, err = waiting.communicate(timeout=staged_tree.TIMEOUT_S)
+        self.assertEqual(waiting.returncode, 0, err)
+        self.assertIn(b"run ended: 1 process attached", err)
+        self.assertIn(b"faults planned 1, fired 1\n", err)
+        self.assertEqual(len(self.journal("runs/slurm-5-0")), 1)
+
+
 class Signals(TreeTest):
     """The command hears what the launcher hears, once."""
 
@@ -229,11 +255,13 @@ class RealLibrary(TreeTest):
         self.assertIn("AllReduce=2\n", done.out)
         self.assertIn("GroupedAllReduce=0\nGroupEnd=0\n", done.out)
         self.assertRegex(done.out, r'last_error=.*fault "nic-dies"')
-        self.assertRegex(done.err, r"\A\[sabot\] engine real \(asked for by --engine; .*libnccl.so.2"
-                                   r" linked by '.*'\), way preload, run folder runs/.*\n"
-                                   r"\[sabot\] armed: 1 fault .*\n"
-                                   r"\[sabot\] run ended: 1 process attached, \d+ calls seen, faults "
-                                   r"planned 1, fired 1\n\Z")
+        self.assertRegex(
+            done.err,
+            r"\A\[sabot\] engine real \(asked for by --engine; .*libnccl.so.2 linked by '.*'\), "
+            r"way preload, run folder runs/.*\n"
+            r"\[sabot\] armed: 1 fault .*\n"
+            r"\[sabot\] run ended: 1 process attached, \d+ calls seen, faults planned 1, fired 1\n"
+            r"\Z")
         line = json.loads(self.journal()[0])
         self.assertEqual(len(self.journal()), 1)
         self.assertEqual({key: line[key] for key in ("fault", "function", "rank", "nth", "code",

@@ -1,7 +1,8 @@
 """A relocatable tree of Sabot for the tests of the command line, and a way to run it.
 
-The parts are taken from where the build put them, named on the command line of the test program, and
-staged below a temporary folder as `make` would: bin, lib, share. Each test works in an empty folder.
+The parts are taken from where the build put them, named on the command line of the test program,
+and staged below a temporary folder as `make` would: bin, lib, share. Each test works in an empty
+folder.
 """
 import argparse
 import os

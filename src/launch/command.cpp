@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 
 #include "base/fd.hpp"
 #include "base/text.hpp"
@@ -118,6 +119,11 @@ std::string unreachable_text(const std::string& program) {
          ", so no library can be put in front of it and no fault would ever arrive; link the "
          "program to libnccl.so.2 instead (for PyTorch: USE_SYSTEM_NCCL=1), or use the backend "
          "\"sabot\" of torch.distributed";
+}
+
+std::string working_folder() {
+  std::array<char, PATH_MAX> buffer{};
+  return ::getcwd(buffer.data(), buffer.size()) != nullptr ? buffer.data() : ".";
 }
 
 std::string quoted(std::string_view word) {

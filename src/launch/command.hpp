@@ -26,6 +26,9 @@ bool is_python(std::string_view program);
 // Why calls of NCCL in this program can never reach us; "" if nothing speaks against it.
 std::string unreachable_text(const std::string& program);
 
+// The absolute path of the working folder, "." where it cannot be known.
+std::string working_folder();
+
 // A word as a shell would have to be given it, for messages.
 std::string quoted(std::string_view word);
 std::string quoted(const std::vector<std::string>& words);

@@ -37,17 +37,45 @@ scenario::FaultTally merged_tally(const std::vector<run::TallyRecord>& tallies, 
   return merged;
 }
 
-void gather_attached(const std::vector<run::AttachRecord>& records, const std::string& launcher,
-                     Evidence& evidence, std::set<std::string>& tags) {
+// Returns the tags of the processes that this launcher started.
+std::set<std::string> gather_attached(const std::vector<run::AttachRecord>& records,
+                                      const std::string& launcher, Evidence& evidence) {
+  std::set<std::string> tags;
   for (const run::AttachRecord& record : records) {
-    if (!launcher.empty() && record.launcher != launcher) continue;
+    if (record.attached) ++evidence.run.attached;
+    if (record.launcher != launcher) continue;
     tags.insert(tag_of(record));
     if (record.attached)
-      ++evidence.attached;
+      ++evidence.here.attached;
     else
       evidence.not_attached.push_back("process " + tag_of(record) + " (" + record.command_line +
                                       "): " + record.reason);
   }
+  return tags;
+}
+
+std::uint64_t count_fired(const Evidence& evidence) {
+  return static_cast<std::uint64_t>(
+      std::count_if(evidence.faults.begin(), evidence.faults.end(),
+                    [](const FaultEvidence& fault) { return fault.fired > 0; }));
+}
+
+std::string counts_text(const Presence& presence) {
+  return plural(presence.attached, "process attached", "processes attached") + ", " +
+         plural(presence.calls_seen, "call seen", "calls seen");
+}
+
+std::string whole_run_line(const Evidence& evidence, std::uint64_t fired) {
+  std::string line = "run ended: " + counts_text(evidence.run) + ", faults planned " +
+                     std::to_string(evidence.faults.size()) + ", fired " + std::to_string(fired);
+  if (evidence.firings > fired) line += " (" + std::to_string(evidence.firings) + " times)";
+  return line;
+}
+
+std::string part_line(const Evidence& evidence) {
+  return "this part of the run ended: " + counts_text(evidence.here) + "; " +
+         plural(evidence.launchers_left, "other launcher is", "other launchers are") +
+         " at work in the run folder, and the last one reports on the faults";
 }
 
 }  // namespace
@@ -55,14 +83,13 @@ void gather_attached(const std::vector<run::AttachRecord>& records, const std::s
 Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
                          const std::string& launcher) {
   Evidence evidence;
-  std::set<std::string> tags;
-  gather_attached(run::read_attach_records(run_folder, evidence.problems), launcher, evidence,
-                  tags);
-
+  const std::set<std::string> tags =
+      gather_attached(run::read_attach_records(run_folder, evidence.problems), launcher, evidence);
   const auto tallies = run::read_tallies(run_folder, evidence.problems);
   std::uint64_t counted = 0;
   for (const run::TallyRecord& tally : tallies) {
-    if (launcher.empty() || belongs_to(tally, tags)) evidence.calls_seen += tally.calls_seen;
+    evidence.run.calls_seen += tally.calls_seen;
+    if (belongs_to(tally, tags)) evidence.here.calls_seen += tally.calls_seen;
     counted += tally.faults_fired;
   }
   const run::JournalContent journal = run::read_journals(run_folder);
@@ -86,26 +113,20 @@ Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
 }
 
 Conclusion conclude(const Evidence& evidence, const Ending& ending, bool require_fired) {
-  const auto fired = static_cast<std::uint64_t>(
-      std::count_if(evidence.faults.begin(), evidence.faults.end(),
-                    [](const FaultEvidence& fault) { return fault.fired > 0; }));
-  std::string summary =
-      "run ended: " + plural(evidence.attached, "process attached", "processes attached") + ", " +
-      plural(evidence.calls_seen, "call seen", "calls seen") + ", faults planned " +
-      std::to_string(evidence.faults.size()) + ", fired " + std::to_string(fired);
-  if (evidence.firings > fired) summary += " (" + std::to_string(evidence.firings) + " times)";
+  const bool is_last = evidence.launchers_left == 0;
+  const std::uint64_t fired = count_fired(evidence);
+  const bool nothing_attached = evidence.here.attached == 0 && !evidence.not_attached.empty();
 
   Conclusion conclusion;
   conclusion.status = ending.shell_status();
-  const bool nothing_attached = evidence.attached == 0 && !evidence.not_attached.empty();
   if (conclusion.status == 0 && nothing_attached) conclusion.status = kStatusNothingAttached;
-  if (conclusion.status == 0 && require_fired && fired < evidence.faults.size())
+  if (conclusion.status == 0 && require_fired && is_last && fired < evidence.faults.size())
     conclusion.status = kStatusNotFired;
   conclusion.is_failure_of_ours = ending.shell_status() == 0 && conclusion.status != 0;
 
-  conclusion.lines.push_back(summary);
+  conclusion.lines.push_back(is_last ? whole_run_line(evidence, fired) : part_line(evidence));
   for (const FaultEvidence& fault : evidence.faults)
-    if (fault.fired == 0) conclusion.lines.push_back(fault.explanation);
+    if (fault.fired == 0 && is_last) conclusion.lines.push_back(fault.explanation);
   if (evidence.firings_unproven > 0)
     conclusion.lines.push_back(plural(evidence.firings_unproven, "firing", "firings") +
                                " left no line in the journal");

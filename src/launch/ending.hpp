@@ -26,17 +26,24 @@ struct FaultEvidence {
   std::string explanation;  // why it did not fire; "" if it did
 };
 
-struct Evidence {
+// Processes and the calls that Sabot saw in them.
+struct Presence {
   std::uint64_t attached = 0;
   std::uint64_t calls_seen = 0;
+};
+
+struct Evidence {
+  Presence here;  // of the processes that this launcher started
+  Presence run;   // of all of the run
   std::uint64_t firings = 0;
   std::uint64_t firings_unproven = 0;  // counted by processes that could not write their journal
+  std::uint64_t launchers_left = 0;    // others that still run in this run folder
   std::vector<FaultEvidence> faults;
   std::vector<std::string> not_attached;  // one clause a process that used CUDA or NCCL without us
   std::vector<std::string> problems;      // files of the run that could not be read
 };
 
-// launcher: only processes that this launcher started count as attached; "" = all of the run.
+// launcher: HOST.PID of the launcher that asks.
 Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
                          const std::string& launcher);
 
@@ -45,6 +52,7 @@ struct Conclusion {
   int status = 0;
   bool is_failure_of_ours = false;  // status 3 or 4: the lines are printed even when quiet
 };
+// While other launchers are left nothing is said about faults: they may still fire there.
 Conclusion conclude(const Evidence& evidence, const Ending& ending, bool require_fired);
 
 }  // namespace sabot::launch

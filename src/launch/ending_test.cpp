@@ -24,8 +24,7 @@ constexpr const char* kLine =
 
 Evidence healthy() {
   Evidence evidence;
-  evidence.attached = 2;
-  evidence.calls_seen = 8;
+  evidence.here = evidence.run = {.attached = 2, .calls_seen = 8};
   evidence.firings = 1;
   evidence.faults = {{"nic-dies", 1, ""}};
   return evidence;
@@ -50,8 +49,7 @@ TEST(Conclusion, AFiredFaultIsOneLineAndTheStatusOfTheCommand) {
 
 TEST(Conclusion, SeveralFiringsOfOneFaultAreCounted) {
   Evidence evidence = healthy();
-  evidence.attached = 1;
-  evidence.calls_seen = 1;
+  evidence.run = {.attached = 1, .calls_seen = 1};
   evidence.firings = 7;
   EXPECT_EQ(conclude(evidence, {}, false).lines[0],
             "run ended: 1 process attached, 1 call seen, faults planned 1, fired 1 (7 times)");
@@ -79,7 +77,7 @@ TEST(Conclusion, C2NcclThatWasUsedWithoutUsIsStatus3AndNamesTheProcess) {
   EXPECT_TRUE(conclusion.is_failure_of_ours);
   EXPECT_EQ(conclusion.lines.at(1),
             "nothing was attached: process a.5 (python3 t.py): NCCL was opened by path");
-  evidence.attached = 1;
+  evidence.here.attached = 1;
   EXPECT_EQ(conclude(evidence, {}, false).status, 0) << "others were attached: said, not judged";
   EXPECT_EQ(conclude(evidence, {}, false).lines.at(1),
             "not attached: process a.5 (python3 t.py): NCCL was opened by path");
@@ -87,6 +85,18 @@ TEST(Conclusion, C2NcclThatWasUsedWithoutUsIsStatus3AndNamesTheProcess) {
 
 TEST(Conclusion, ACommandThatNeverUsedNcclIsItsOwnStatus) {
   EXPECT_EQ(conclude({}, {.exit_status = 0}, false).status, 0);
+}
+
+TEST(Conclusion, WhileOtherLaunchersAreLeftFaultsAreNotJudged) {
+  Evidence evidence = unfired();
+  evidence.launchers_left = 3;
+  evidence.run.attached = 5;
+  const Conclusion conclusion = conclude(evidence, {}, true);
+  EXPECT_EQ(conclusion.status, 0);
+  EXPECT_EQ(conclusion.lines,
+            std::vector<std::string>{
+                "this part of the run ended: 2 processes attached, 8 calls seen; 3 other launchers "
+                "are at work in the run folder, and the last one reports on the faults"});
 }
 
 TEST(Conclusion, FiringsWithoutProofAreSaid) {
@@ -127,9 +137,9 @@ TEST_F(EndOfRun, EvidenceIsGatheredFromWhatProcessesLeft) {
   entry.function = "AllReduce";
   ASSERT_TRUE(recorder.journal().append(entry).ok());
 
-  const Evidence evidence = gather_evidence(path_, plan, "");
-  EXPECT_EQ(evidence.attached, 1u);
-  EXPECT_EQ(evidence.calls_seen, 5u);
+  const Evidence evidence = gather_evidence(path_, plan, "node.7");
+  EXPECT_EQ(evidence.here.attached, 1u);
+  EXPECT_EQ(evidence.here.calls_seen, 5u);
   EXPECT_EQ(evidence.firings, 1u);
   EXPECT_EQ(evidence.firings_unproven, 1u);
   ASSERT_EQ(evidence.faults.size(), 2u);
@@ -140,23 +150,25 @@ TEST_F(EndOfRun, EvidenceIsGatheredFromWhatProcessesLeft) {
       << evidence.faults[1].explanation;
 }
 
-TEST_F(EndOfRun, ALauncherThatSharesAFolderReportsOnItsOwnProcesses) {
+TEST_F(EndOfRun, ALauncherTellsItsOwnProcessesFromThoseOfOthers) {
   const Plan plan = plan_of(kLine);
   run::Recorder recorder(options(plan));
   recorder.counters().calls_seen.fetch_add(5);
   run::AttachRecord record;
   record.launcher = "node.7";
   ASSERT_TRUE(recorder.write_attach(record).ok());
-  EXPECT_EQ(gather_evidence(path_, plan, "node.7").calls_seen, 5u);
-  EXPECT_EQ(gather_evidence(path_, plan, "node.8").calls_seen, 0u);
-  EXPECT_EQ(gather_evidence(path_, plan, "node.8").attached, 0u);
+  const Evidence other = gather_evidence(path_, plan, "node.8");
+  EXPECT_EQ(other.here.attached, 0u);
+  EXPECT_EQ(other.here.calls_seen, 0u);
+  EXPECT_EQ(other.run.attached, 1u);
+  EXPECT_EQ(other.run.calls_seen, 5u);
 }
 
 TEST_F(EndOfRun, ATallyOfAnotherPlanIsNotMergedIntoThisOne) {
   const Plan plan = plan_of(kLine);
   run::Recorder recorder(options(plan_of("x: AllReduce[nth=3]=error(SystemError)")));
   recorder.slots<scenario::FaultTally>()[0].calls = 12;
-  EXPECT_EQ(gather_evidence(path_, plan, "").faults[0].explanation,
+  EXPECT_EQ(gather_evidence(path_, plan, "node.7").faults[0].explanation,
             "fault \"nic-dies\" did not fire: no call of AllReduce was made");
 }
 

@@ -1,9 +1,8 @@
 // Loading and merging.
 #include "launch/plan.hpp"
 
-#include <algorithm>
-
 #include "run/text_file.hpp"
+#include "scenario/decidable.hpp"
 #include "scenario/parse.hpp"
 
 namespace sabot::launch {
@@ -14,26 +13,6 @@ using config::KnobId;
 std::string origin_of_line(const config::Snapshot& settings) {
   const config::Source source = settings.value(KnobId::kFault).source;
   return source == config::Source::kCommandLine ? "--fault" : "SABOT_FAULT";
-}
-
-// Budgets, journals and reports know faults by name only.
-Status add_faults(scenario::Scenario& into, scenario::Scenario from, const std::string& origin) {
-  for (scenario::Fault& fault : from.faults) {
-    const bool taken =
-        std::any_of(into.faults.begin(), into.faults.end(),
-                    [&fault](const scenario::Fault& f) { return f.name == fault.name; });
-    if (taken)
-      return Error(Code::kInvalidArgument,
-                   origin + ": the scenario file has a fault named \"" + fault.name +
-                       "\" already; give this one another name, "
-                       "as in 'other: AllReduce[nth=3]=error(SystemError)'");
-    into.faults.push_back(std::move(fault));
-  }
-  if (into.faults.size() > scenario::kFaultsMax)
-    return Error(
-        Code::kInvalidArgument,
-        origin + ": more than " + std::to_string(scenario::kFaultsMax) + " faults in one run");
-  return {};
 }
 
 }  // namespace
@@ -54,8 +33,9 @@ Result<Plan> load_plan(const config::Snapshot& settings) {
     plan.line = settings.get<KnobId::kFault>();
     const std::string origin = origin_of_line(settings);
     scenario::Scenario lines = SABOT_TRY(scenario::parse_line(plan.line, origin));
-    SABOT_TRY(add_faults(plan.scenario, std::move(lines), origin));
+    SABOT_TRY(scenario::append_faults(plan.scenario, std::move(lines), origin));
   }
+  SABOT_TRY(scenario::check_decidable(plan.scenario));
   return plan;
 }
 

@@ -2,11 +2,6 @@
 // sentence.
 #include "launch/run.hpp"
 
-#include <unistd.h>
-
-#include <array>
-#include <climits>
-
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "launch/child_environment.hpp"
@@ -15,6 +10,7 @@
 #include "launch/plan.hpp"
 #include "run/budget.hpp"
 #include "run/identity.hpp"
+#include "run/launcher_mark.hpp"
 #include "run/run_folder.hpp"
 
 namespace sabot::launch {
@@ -102,7 +98,6 @@ class Run {
   Status prepare_folder() {
     run::RunFolder folder = SABOT_TRY(run::RunFolder::prepare(settings_));
     report_.run_folder = folder.path();
-    joined_ = folder.joined();
     const std::string unshared =
         has_budgets() ? run::unshared_folder_text(folder.path(), settings_.spans_hosts()) : "";
     if (!unshared.empty()) return Error(Code::kInvalidUsage, unshared);
@@ -131,11 +126,6 @@ class Run {
                                                 : report_.run_folder;
   }
 
-  static std::string working_folder() {
-    std::array<char, PATH_MAX> buffer{};
-    return ::getcwd(buffer.data(), buffer.size()) != nullptr ? buffer.data() : ".";
-  }
-
   void start_and_wait() {
     ChildSettings child;
     child.preload = library_;
@@ -146,6 +136,8 @@ class Run {
     child.faults = plan_.line;
     child.launcher = run::process_tag();
     child.working_folder = working_folder();
+    Result<run::LauncherMark> mark = run::LauncherMark::place(report_.run_folder, child.launcher);
+    if (!mark.ok()) log::line(mark.error().message());
     const Result<Ending> ending = run_child(
         program_, options_.command, child_environment(surroundings_.environment, settings_, child));
     if (!ending.ok()) {
@@ -155,7 +147,10 @@ class Run {
     }
     report_.started = true;
     report_.ending = *ending;
-    report_.evidence = gather_evidence(report_.run_folder, plan_, joined_ ? child.launcher : "");
+    report_.evidence = gather_evidence(report_.run_folder, plan_, child.launcher);
+    if (mark.ok())
+      report_.evidence.launchers_left =
+          mark->remove_and_count_others(settings_.get<KnobId::kLauncher>());
     const Conclusion conclusion = conclude(report_.evidence, *ending, options_.require_fired);
     report_.status = conclusion.status;
     if (is_quiet() && !conclusion.is_failure_of_ours) return;
@@ -170,7 +165,6 @@ class Run {
   EngineChosen engine_;
   std::string library_;
   std::string scenario_copy_;
-  bool joined_ = false;
   int refusal_status_ = kStatusBadInput;
   RunReport report_;
 };

@@ -6,6 +6,7 @@
 //   journal/HOST.PID.jsonl   the faults that fired there
 //   budget/FAULT.N       the N-th firing of a fault was claimed
 //   tally/HOST.PID       counters, mapped
+//   launchers/HOST.PID   a `sabot run` at work here
 //
 // A launcher creates or joins a folder by its request; a process under test only ever joins the one
 // that its environment names. Nothing is deleted, ever. Errors name the folder and what to try.

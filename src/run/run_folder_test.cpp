@@ -9,6 +9,7 @@
 
 #include "run/attach_record.hpp"
 #include "run/identity.hpp"
+#include "run/launcher_mark.hpp"
 #include "run/read/attach_reader.hpp"
 #include "run/read/json_value.hpp"
 #include "run/scratch_folder_test.hpp"
@@ -135,6 +136,25 @@ TEST_F(Folders, ConfigJsonHoldsCommandEngineAndKnobsWithTheirSources) {
   for (const JsonValue& knob : (*json)["knobs"].items())
     if (knob["name"].text() == "SABOT_ENGINE") found = knob["source"].text() == "environment";
   EXPECT_TRUE(found);
+}
+
+TEST_F(Folders, TheLastLauncherOfARunKnowsThatItIsTheLast) {
+  Result<LauncherMark> first = LauncherMark::place(path_, "other-host.1");
+  Result<LauncherMark> second = LauncherMark::place(path_, process_tag());
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->remove_and_count_others(""), 1u);
+  EXPECT_EQ(second->remove_and_count_others(""), 0u);
+}
+
+TEST_F(Folders, LaunchersThatDiedAndTheOneAroundThisDoNotCount) {
+  std::filesystem::create_directory("launchers");
+  std::ofstream("launchers/" + host_name() + ".999999999");
+  std::ofstream("launchers/outer.1");
+  Result<LauncherMark> mark = LauncherMark::place(path_, process_tag());
+  ASSERT_TRUE(mark.ok());
+  EXPECT_EQ(mark->remove_and_count_others("outer.1"), 0u);
+  std::ofstream("launchers/elsewhere.7");
+  EXPECT_EQ(LauncherMark::place(path_, process_tag())->remove_and_count_others("outer.1"), 1u);
 }
 
 TEST_F(Folders, AttachRecordsReadBackAsWritten) {

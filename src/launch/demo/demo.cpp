@@ -71,7 +71,6 @@ class Demo {
     return complaints.empty();
   }
 
-  // The words as they are run; shown with the names that a person would type.
   std::vector<std::string> command(const std::string& run_folder,
                                    const std::vector<std::string>& options) const {
     std::vector<std::string> words{
@@ -84,11 +83,17 @@ class Demo {
     return words;
   }
 
+  // Paths below the working folder as a person would type them.
+  static std::string relative(const std::string& path) {
+    const std::string here = working_folder() + "/";
+    return path.starts_with(here) ? path.substr(here.size()) : path;
+  }
+
   // Runs it, shows its output as it comes, and collects what the program said.
   Result<Ending> watch(const std::vector<std::string>& words,
                        std::vector<ProgramLine>& lines) const {
-    std::vector<std::string> shown = words;
-    shown[0] = "sabot";
+    std::vector<std::string> shown;
+    for (const std::string& word : words) shown.push_back(relative(word));
     print_(Tone::kPlain, "  $ " + quoted(shown));
     std::vector<std::string> environment;
     for (const char* const* entry = environment_; entry != nullptr && *entry != nullptr; ++entry)
