@@ -95,8 +95,9 @@ Geometry Geometry::for_ranks(int ranks, int cpus) {
   Geometry geometry;
   geometry.ranks = static_cast<std::uint32_t>(std::max(ranks, 0));
   geometry.cpus = static_cast<std::uint32_t>(std::max(cpus, 1));
-  geometry.slots = 8;
-  geometry.slot_bytes = 256 * 1024;
+  // Few and large: a chunk costs a wait, and the slots in use should stay in the cache.
+  geometry.slots = 4;
+  geometry.slot_bytes = 512 * 1024;
   geometry.channel_slots = 4;
   // n² channels are mapped, though only those in use are touched.
   geometry.channel_slot_bytes = ranks <= 16 ? 256 * 1024 : 64 * 1024;

@@ -13,6 +13,11 @@ namespace {
 constexpr std::string_view kCollectiveNames[kCollectiveCount] = {
     "AllReduce", "AllGather", "ReduceScatter", "Broadcast",
     "Reduce",    "AllToAll",  "Gather",        "Scatter"};
+// Large, since a chunk costs a wait, but small enough that the slots of two ranks stay in the
+// cache.
+constexpr std::uint64_t kTwoPhaseChunkBytesMin = 128 * 1024;
+constexpr std::uint64_t kTwoPhaseChunkBytesMax = 512 * 1024;
+
 constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {"local", "flat", "two-phase", "ring",
                                                                "tree"};
 
@@ -120,8 +125,10 @@ Plan choose(const Request& request, const Limits& limits) {
       is_one_flat_chunk(request.count, bytes_of(request.type), request.world, limits))
     return {Algorithm::kFlat, std::max<std::uint64_t>(request.count, 1)};
   const std::uint64_t bytes = request.count * bytes_of(request.type);
-  const bool two_phase = kTwoPhaseFamily.offers(request) && request.world > 2 && bytes > 8 * 1024;
-  return cut(two_phase ? Algorithm::kTwoPhase : Algorithm::kFlat, request, limits, 64 * 1024);
+  if (kTwoPhaseFamily.offers(request) && bytes > flat_bytes_max(request.world))
+    return cut(Algorithm::kTwoPhase, request, limits,
+               std::clamp(bytes / 2, kTwoPhaseChunkBytesMin, kTwoPhaseChunkBytesMax));
+  return cut(Algorithm::kFlat, request, limits, kFlatChunkBytes);
 }
 
 Program::Program(const Request& request, const Plan& plan) : request_(request), chunk_(plan.chunk) {

@@ -19,8 +19,17 @@ using schedule::Step;
 // Reductions whose result is also a message go block by block, so that the copy reads from cache.
 constexpr std::size_t kBlockBytes = 8 * 1024;
 
-void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
+// Outputs of this size and more do not stay in the cache anyway: their stores go around it.
+constexpr std::uint64_t kStreamingBytesMin = 8 * 1024 * 1024;
+
+void copy_bytes(void* to, const void* from, std::size_t bytes, Stores stores = Stores::kCached) {
+  if (bytes == 0 || to == from) return;
+  if (stores == Stores::kCached) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const void* const sources[] = {from};
+  reduce({DataType::kUint8, ReduceOp::kSum, 1, stores}, to, sources, bytes);
 }
 
 }  // namespace
@@ -148,7 +157,7 @@ Executor::Outcome Executor::get() {
     if (length != 0)
       copy_bytes(output_at(step.to_offset + part * step.stride),
                  state_.window.payload(source, stamp) + step.message_offset * element(),
-                 length * element());
+                 length * element(), stores());
     consumed(bit(source));
   });
 }
@@ -188,18 +197,21 @@ void Executor::combine(const void* const* sources, std::size_t count, std::byte*
                        std::byte* message) {
   const Step& step = task_.step_;
   const Operation& operation = task_.operation_;
+  const bool scaled = operation.op == ReduceOp::kPreMulSum;
+  const bool both = to != nullptr && message != nullptr;
   Reduction reduction;
   reduction.type = operation.type;
   reduction.op = operation.op;
   reduction.divisor = step.finish ? static_cast<std::uint32_t>(endpoint_.world_) : 1;
+  // A message is read by others at once; the output may be copied from it block by block.
+  std::byte* destination = message != nullptr ? message : to;
+  if (message == nullptr && !scaled) reduction.stores = stores();
   const auto used = static_cast<std::size_t>(std::popcount(step.sources));
-  const bool scaled = operation.op == ReduceOp::kPreMulSum;
-  const bool both = to != nullptr && message != nullptr;
-  std::byte* destination = to != nullptr ? to : message;
   if (!scaled && !both) {
     sabot::host::reduce(reduction, destination, {sources, used}, count);
     return;
   }
+  // Where partial sums are not offered, as for PreMulSum, sources are in rank order.
   const RankMask below = step.sources & (bit(endpoint_.rank_) - 1);
   const auto own = static_cast<std::size_t>(std::popcount(below));
   const std::size_t block = kBlockBytes / element();
@@ -209,20 +221,25 @@ void Executor::combine(const void* const* sources, std::size_t count, std::byte*
     const std::size_t offset = begin * element();
     for (std::size_t s = 0; s < used; ++s)
       shifted[s] = static_cast<const std::byte*>(sources[s]) + offset;
-    if (scaled) {  // first_source is 0 here: partial sums are not offered for PreMulSum
+    if (scaled) {
       scale(operation.type, destination + offset, shifted[own], length, &operation.premul_bits);
       shifted[own] = destination + offset;
     }
     sabot::host::reduce(reduction, destination + offset, {shifted.data(), used}, length);
-    if (both) copy_bytes(message + offset, destination + offset, length * element());
+    if (both) copy_bytes(to + offset, destination + offset, length * element(), stores());
   }
+}
+
+Stores Executor::stores() const {
+  const std::uint64_t bytes = task_.operation_.count * element();
+  return bytes >= kStreamingBytesMin ? Stores::kStreaming : Stores::kCached;
 }
 
 void Executor::copy() const {
   const Step& step = task_.step_;
   if (step.length(0) == 0) return;
-  copy_bytes(output_at(step.to_offset), at(step.from, step.from_offset),
-             step.length(0) * element());
+  copy_bytes(output_at(step.to_offset), at(step.from, step.from_offset), step.length(0) * element(),
+             stores());
 }
 
 }  // namespace sabot::host

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "engine/host/endpoint.hpp"
+#include "engine/host/reduce.hpp"
 #include "engine/host/state.hpp"
 
 namespace sabot::host {
@@ -36,6 +37,9 @@ class Executor {
   Outcome poll(Arrived&& arrived);
   void consumed(schedule::RankMask sources);
   void combine(const void* const* sources, std::size_t count, std::byte* to, std::byte* message);
+
+  // How results are stored that nobody reads again here.
+  Stores stores() const;
 
   std::size_t element() const { return bytes_of(task_.operation_.type); }
   const std::byte* at(schedule::Buffer buffer, std::uint64_t offset) const;
