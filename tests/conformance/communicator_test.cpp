@@ -1,46 +1,12 @@
-// The life of a communicator: creation in every way, queries, split and shrink, finalize and abort.
-#include <atomic>
+// The life of a communicator: creation in every way, queries, split, finalize and abort.
 #include <cstddef>
 #include <thread>
 
 #include "array.hpp"
-#include "world.hpp"
+#include "checks.hpp"
 
 namespace sabot::conformance {
 namespace {
-
-// Proves that a communicator works and that its ranks are who they say: each contributes rank + 1.
-Verdict works(ncclComm_t comm, int rank, int ranks, Stream stream) {
-  const Array<float> data(std::vector<float>(33, static_cast<float>(rank + 1)), stream);
-  const Array<float> parts(static_cast<std::size_t>(ranks), stream);
-  MUST_SUCCEED(AllReduce(data.data(), data.data(), 33, ncclFloat32, ncclSum, comm, stream));
-  const float sum = static_cast<float>(ranks * (ranks + 1)) / 2;
-  const std::string difference = differs("sum", data.get(), std::vector<float>(33, sum));
-  if (!difference.empty()) return wrong(difference);
-  data.set({static_cast<float>(rank + 1)});
-  MUST_SUCCEED(AllGather(data.data(), parts.data(), 1, ncclFloat32, comm, stream));
-  std::vector<float> wanted;
-  for (int i = 1; i <= ranks; ++i) wanted.push_back(static_cast<float>(i));
-  return wrong(differs("ranks", parts.get(), wanted));
-}
-
-Verdict has_shape(ncclComm_t comm, int rank, int ranks) {
-  int got_rank = -1;
-  int got_ranks = -1;
-  MUST_SUCCEED(CommUserRank(comm, &got_rank));
-  MUST_SUCCEED(CommCount(comm, &got_ranks));
-  if (got_rank == rank && got_ranks == ranks) return {};
-  return out_of_step("is rank " + std::to_string(got_rank) + " of " + std::to_string(got_ranks) +
-                     ", not rank " + std::to_string(rank) + " of " + std::to_string(ranks));
-}
-
-// A child made of this rank and others: check its shape, use it, end it.
-Verdict check_child(ncclComm_t child, int rank, int ranks, Stream stream) {
-  Verdict verdict = has_shape(child, rank, ranks);
-  if (verdict.complaint.empty()) verdict = works(child, rank, ranks, stream);
-  if (verdict.complaint.empty()) verdict = verdict_of("CommDestroy", nccl().CommDestroy(child));
-  return verdict;
-}
 
 class Communicator : public WithRanks {};
 
@@ -141,18 +107,6 @@ TEST_P(Communicator, SeveralOfTheSameRanksWorkSideBySide) {
   });
 }
 
-TEST_P(Communicator, ShrinksToTheRanksThatStay) {
-  REQUIRE_FUNCTION(CommShrink);
-  if (GetParam() == 1) return;  // nobody would stay
-  run_in_threads(GetParam(), [](const Rank& own, Buffers&) -> Verdict {
-    if (own.rank == 0) return {};
-    int excluded = 0;
-    ncclComm_t child = nullptr;
-    MUST_SUCCEED(CommShrink(own.comm, &excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
-    return check_child(child, own.rank - 1, own.ranks - 1, own.stream);
-  });
-}
-
 TEST_P(Communicator, IsMadeFromSeveralIds) {
   REQUIRE_FUNCTION(CommInitRankScalable);
   const int ranks = GetParam();
@@ -189,17 +143,6 @@ TEST_P(Communicator, IsFinalizedBeforeItIsDestroyed) {
     MUST_SUCCEED(CommGetAsyncError(own.comm, &state));
     return state == ncclSuccess ? Verdict{} : wrong("the state is " + text_of(state));
   });
-}
-
-// Polls a non-blocking communicator until it is no longer busy; the test's deadline bounds it.
-ncclResult_t settle(ncclComm_t comm, ncclResult_t result) {
-  ncclResult_t state = result;
-  while (state == ncclInProgress) {
-    const ncclResult_t asked = nccl().CommGetAsyncError(comm, &state);
-    if (asked != ncclSuccess) return asked;
-    std::this_thread::yield();
-  }
-  return state;
 }
 
 TEST_P(Communicator, NonBlockingInProgressIsNotAnError) {
@@ -263,24 +206,6 @@ TEST(CommunicatorMemory, FromNcclIsUsableInCollectives) {
   EXPECT_EQ(values[2], 3.0f);
   EXPECT_RESULT(ncclSuccess, nccl().CommDeregister(own.comm, handle));
   EXPECT_RESULT(ncclSuccess, nccl().MemFree(data));
-}
-
-// One rank waits inside a collective for a peer that never comes; another thread aborts both.
-TEST(OnHostAbort, ReleasesARankThatWaitsInsideACall) {
-  auto world = World::of_threads(2);
-  ASSERT_NE(world, nullptr);
-  const Rank waiting = world->ranks().front();
-  std::atomic<bool> entering{false};
-  ncclResult_t result = ncclSuccess;
-  std::thread caller([&] {
-    float value = 1;
-    entering = true;
-    result = nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, waiting.comm, nullptr);
-  });
-  while (!entering) std::this_thread::yield();
-  world->abort();
-  caller.join();
-  EXPECT_NE(text_of(result), text_of(ncclSuccess));
 }
 
 }  // namespace

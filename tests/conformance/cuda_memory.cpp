@@ -2,9 +2,9 @@
 // functions.
 //
 // A driver error here means that the test cannot be judged, so it is a gtest failure and the values
-// that follow do not matter. All device memory is taken before the first NCCL call and handed out from
-// there: an allocation may wait for every GPU of the process to be idle, while the kernel of another
-// rank spins until the allocating rank joins it.
+// that follow do not matter. All device memory is taken before the first NCCL call and handed out
+// from there: an allocation may wait for every GPU of the process to be idle, while the kernel of
+// another rank spins until the allocating rank joins it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

@@ -3,12 +3,14 @@
 #include "processes.hpp"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "array.hpp"
+#include "checks.hpp"
 
 namespace sabot::conformance {
 namespace {
@@ -80,6 +82,39 @@ Verdict play_death(const Rank& own, Buffers&) {
   return {"", true};
 }
 
+// Case C9: the process ends while its communicators are open.
+Verdict play_leave(const Rank& own, Buffers&) {
+  const Verdict verdict = works(own.comm, own.rank, own.ranks, own.stream);
+  if (!verdict.complaint.empty()) return verdict;
+  std::exit(0);
+}
+
+// Case C17: a child forked after initialisation. What it inherited is refused, what it makes works,
+// and the parent does not notice.
+Verdict play_fork(const Rank& own, Buffers&) {
+  const Verdict before = works(own.comm, own.rank, own.ranks, own.stream);
+  if (!before.complaint.empty()) return before;
+  const pid_t child = fork();
+  if (child == 0) {
+    float value = 1;
+    ncclComm_t fresh = nullptr;
+    const bool refused = nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, own.comm,
+                                          nullptr) != ncclSuccess;
+    const bool made = nccl().CommInitAll(&fresh, 1, nullptr) == ncclSuccess &&
+                      nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, fresh, nullptr) ==
+                          ncclSuccess &&
+                      nccl().CommDestroy(fresh) == ncclSuccess;
+    _exit((refused ? 0 : 1) + (made ? 0 : 2));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  const Verdict after = works(own.comm, own.rank, own.ranks, own.stream);
+  if (!after.complaint.empty()) return after;
+  if (status == 0) return {};
+  return wrong("the child ended with status " + std::to_string(status) +
+               ": 256 = the inherited communicator worked, 512 = its own did not");
+}
+
 // Case C13: one rank calls with another count; all are told both.
 Verdict play_mismatch(const Rank& own, Buffers&) {
   std::vector<float> data(64, 1.0f);
@@ -105,6 +140,7 @@ class Processes : public WithRanks {
 TEST_P(Processes, AgreeOnEveryCollective) { expect_success("collectives"); }
 TEST_P(Processes, Split) { expect_success("split"); }
 TEST_P(Processes, ExchangeMessages) { expect_success("messages"); }
+TEST_P(Processes, MayEndWithOpenCommunicators) { expect_success("leave"); }
 
 INSTANTIATE_FOR_EVERY_WORLD(Processes);
 
@@ -113,6 +149,11 @@ TEST(OnHostProcesses, TheSurvivorsOfADeathAreToldWhoDied) {
   EXPECT_EQ(ends[0].text(), "exit status 0");
   EXPECT_EQ(ends[1].text(), "exit status 0");
   EXPECT_EQ(ends[2].text(), "killed by signal 9");
+}
+
+TEST(OnHostProcesses, AForkedChildStartsAfreshAndItsParentGoesOn) {
+  const std::vector<ProcessEnd> ends = run_processes("fork", 2);
+  for (const ProcessEnd& end : ends) EXPECT_EQ(end.text(), "exit status 0");
 }
 
 TEST(OnHostProcesses, AMismatchIsAnErrorOnEveryRankThatNamesBothShapes) {
@@ -125,7 +166,8 @@ TEST(OnHostProcesses, AMismatchIsAnErrorOnEveryRankThatNamesBothShapes) {
 const std::vector<NamedScenario>& scenarios() {
   static const std::vector<NamedScenario> kScenarios{
       {"collectives", play_collectives}, {"split", play_split},       {"messages", play_messages},
-      {"death", play_death},             {"mismatch", play_mismatch},
+      {"death", play_death},             {"mismatch", play_mismatch}, {"leave", play_leave},
+      {"fork", play_fork},
   };
   return kScenarios;
 }

@@ -170,6 +170,35 @@ TEST(WithoutGpu, ACreatedReductionNeedsACommunicator) {
                                             nullptr));
 }
 
+TEST(WithoutGpu, EveryParameterThatIsListedCanBeRead) {
+  REQUIRE_FUNCTION(ParamGetAllParameterKeys);
+  const char** keys = nullptr;
+  int count = 0;
+  ASSERT_RESULT(ncclSuccess, nccl().ParamGetAllParameterKeys(&keys, &count));
+  ASSERT_GT(count, 0);
+  // The list belongs to the library until the next call that makes one.
+  const std::vector<std::string> names(keys, keys + count);
+  for (const std::string& name : names) {
+    const char* value = nullptr;
+    int length = -1;
+    EXPECT_RESULT(ncclSuccess, nccl().ParamGetParameter(name.c_str(), &value, &length)) << name;
+    ASSERT_NE(value, nullptr) << name;
+    EXPECT_EQ(length, static_cast<int>(std::strlen(value))) << name;
+    ncclParamHandle_t handle = nullptr;
+    EXPECT_RESULT(ncclSuccess, nccl().ParamBind(&handle, name.c_str())) << name;
+  }
+}
+
+TEST(WithoutGpu, UnknownParametersAreRefused) {
+  REQUIRE_FUNCTION(ParamBind);
+  const char* value = nullptr;
+  int length = 0;
+  ncclParamHandle_t handle = nullptr;
+  EXPECT_RESULT(ncclInvalidArgument, nccl().ParamGetParameter("NO_SUCH_KEY", &value, &length));
+  EXPECT_RESULT(ncclInvalidArgument, nccl().ParamBind(&handle, "NO_SUCH_KEY"));
+  EXPECT_RESULT(ncclInvalidArgument, nccl().ParamBind(nullptr, "NO_SUCH_KEY"));
+}
+
 TEST(WithoutGpu, TheLastErrorNamesTheFunctionThatWasRefused) {
   EXPECT_RESULT(ncclInvalidArgument, nccl().GetUniqueId(nullptr));
   EXPECT_NE(std::string(nccl().GetLastError(nullptr)).find("GetUniqueId"), std::string::npos)
