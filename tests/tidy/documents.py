@@ -122,17 +122,6 @@ def law_in_architecture(sources):
                                               " tests/tidy/layers.py"
 
 
-def absent_functions_documented(sources):
-    """docs/limits.md names each function that the host engine refuses."""
-    limits = next((source.text for source in sources if source.path == "docs/limits.md"), "")
-    for source in sources:
-        if source.path == "src/comm/slots/absent.cpp":
-            for number, line in enumerate(source.lines, 1):
-                for name in re.findall(r'absent\(self, "(nccl\w+)"', line):
-                    if f"`{name}`" not in limits:
-                        yield source.path, number, f"docs/limits.md does not name {name}"
-
-
 def knobs_documented(sources):
     """Each knob of src/config stands in the generated reference, and documents name no other."""
     reference = [s for s in sources if s.starts("docs/reference/")]

@@ -80,7 +80,7 @@ class Source:
     @property
     def is_test(self):
         stem = self.name.rsplit(".", 1)[0]
-        return self.path.startswith("tests/") or stem.endswith(("_test", "_fuzz"))
+        return self.path.startswith("tests/") or stem.endswith(("_test", "_fuzz", "_fixture"))
 
     def starts(self, *prefixes):
         return self.path.startswith(prefixes)

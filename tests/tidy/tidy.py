@@ -53,7 +53,6 @@ FILE_RULES = [
 ]
 TREE_RULES = [
     atomics.partners_exist,
-    documents.absent_functions_documented,
     documents.commands,
     documents.knobs_documented,
     documents.law_in_architecture,

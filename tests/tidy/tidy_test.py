@@ -303,14 +303,6 @@ class Documents(unittest.TestCase):
                          ["docs/a.md:1: there is no src/c/",
                           "docs/a.md:1: there is no test A.IsGone"])
 
-    def test_the_limits_name_what_the_host_engine_refuses(self):
-        files = {"src/comm/slots/absent.cpp": 'return absent(self, "ncclSignal", kOneSided);\n'
-                                              'return absent(self, "ncclNew", kOneSided);\n',
-                 "docs/limits.md": "`ncclSignal`\n"}
-        self.assertEqual(
-            found_in_tree(documents.absent_functions_documented, files),
-            ["src/comm/slots/absent.cpp:2: docs/limits.md does not name ncclNew"])
-
     def test_the_architecture_states_the_law(self):
         rows = "".join(f"| `{module}` | {', '.join(allowed) or 'nothing'} |\n"
                        for module, allowed in layers.LAW.items() if module != "stack")
