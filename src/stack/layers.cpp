@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "layer/armed_plan.hpp"
 #include "run/text_file.hpp"
+#include "scenario/decidable.hpp"
 #include "scenario/parse.hpp"
 #include "scenario/print.hpp"
 
@@ -37,6 +38,7 @@ Result<scenario::Scenario> load_scenario(const config::Snapshot& settings) {
         SABOT_TRY(scenario::parse_line(settings.get<KnobId::kFault>(), "SABOT_FAULT"));
     SABOT_TRY(scenario::append_faults(all, std::move(line), "SABOT_FAULT"));
   }
+  SABOT_TRY(scenario::check_decidable(all));
   if (settings.is_set(KnobId::kSeed)) all.seed = settings.get<KnobId::kSeed>();
   return all;
 }
