@@ -1,5 +1,5 @@
 # sabot_module(NAME deps…) builds the *.cpp of the current folder as the library sabot_NAME;
-# sabot_tests(NAME deps…) builds its *_test.cpp as one GoogleTest program, one ctest entry a program.
+# sabot_tests(NAME deps…) builds its *_test.cpp as one GoogleTest program and one ctest entry.
 function(sabot_sources out pattern)
   file(GLOB found CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${pattern})
   set(${out} ${found} PARENT_SCOPE)
@@ -12,7 +12,8 @@ function(sabot_module name)
     return()
   endif()
   add_library(sabot_${name} STATIC ${sources})
-  target_include_directories(sabot_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(sabot_${name} PUBLIC
+    ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   list(TRANSFORM ARGN PREPEND sabot_ OUTPUT_VARIABLE dependencies)
   target_link_libraries(sabot_${name} PUBLIC sabot_settings ${dependencies})
 endfunction()

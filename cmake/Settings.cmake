@@ -24,7 +24,7 @@ target_compile_definitions(sabot_settings INTERFACE SABOT_VERSION="${PROJECT_VER
 target_compile_options(sabot_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor>
   $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow>
-  # g++ 12 reports overlapping copies inside std::string operator+ that do not exist (GCC PR 105651).
+  # g++ 12 reports overlapping copies in std::string operator+ that do not exist (GCC PR 105651).
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
   -fno-omit-frame-pointer)
 if(SABOT_WERROR)
@@ -32,7 +32,8 @@ if(SABOT_WERROR)
 endif()
 if(SABOT_SANITIZER)
   string(REPLACE ";" "," sanitizers "${SABOT_SANITIZER}")
-  target_compile_options(sabot_settings INTERFACE -fsanitize=${sanitizers} -fno-sanitize-recover=all)
+  target_compile_options(sabot_settings INTERFACE
+    -fsanitize=${sanitizers} -fno-sanitize-recover=all)
   target_link_options(sabot_settings INTERFACE -fsanitize=${sanitizers})
 endif()
 target_link_libraries(sabot_settings INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
