@@ -40,6 +40,11 @@ Group& open_group() {
   return *group;
 }
 
+Error lonely_self_exchange(int rank) {
+  return Error(Code::kInvalidUsage, "peer is this rank itself (" + std::to_string(rank) +
+                                        "); issue its send and its recv in one group");
+}
+
 // Sends to itself and receives from itself must pair up, or they wait for ever.
 Status check_self_exchange(Batch& batch) {
   const int rank = batch.comm().seat.rank;
@@ -53,9 +58,7 @@ Status check_self_exchange(Batch& batch) {
     function = issued.function;
   }
   if (open_sends == 0) return {};
-  return Error(Code::kInvalidUsage, "peer is this rank itself (" + std::to_string(rank) +
-                                        "); issue its send and its recv in one group")
-      .context(function);
+  return lonely_self_exchange(rank).context(function);
 }
 
 // Which stream drives which batch, which streams only wait for it, and what is left to the caller.
@@ -122,7 +125,10 @@ ncclResult_t enqueue_slowly(const Options& options, const CommRef& comm, cudaStr
     return ncclSuccess;
   }
   if (issued.checked.is_nothing) return ncclSuccess;
-  if (is_immediate(stream) && call.peer != comm->seat.rank) {
+  if (call.peer == comm->seat.rank) {
+    return report(options, call.function, lonely_self_exchange(call.peer));
+  }
+  if (is_immediate(stream)) {
     return report(options, call.function, run_now(*comm, issued.checked.ready()));
   }
   auto batch = std::make_shared<Batch>(comm);

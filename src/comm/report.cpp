@@ -38,7 +38,9 @@ void set(std::array<char, kTextBytes>& chars, std::string_view text) {
 }  // namespace
 
 ncclResult_t remember(const char* function, const Error& error) {
-  std::string text = std::string(function) + ": " + error.message();
+  // What is not there at all reads as a sentence about the function.
+  const bool absent = error.code() == Code::kUnsupported;
+  std::string text = std::string(function) + (absent ? " " : ": ") + error.message();
   set(thread_text().chars, text);
   thread_text().is_set = true;
   Process& here = process();

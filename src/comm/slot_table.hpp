@@ -101,10 +101,10 @@ class SlotTable {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return;  // add() says so
-    base_ = reinterpret_cast<std::uintptr_t>(memory);
+    slots_ = static_cast<Slot*>(memory);
     bytes_ = bytes;
     auto range = std::make_unique<HandleRange>();
-    *range = {base_, bytes, ::getpid(), ranges.load()};
+    *range = {reinterpret_cast<std::uintptr_t>(memory), bytes, ::getpid(), ranges.load()};
     while (!ranges.compare_exchange_weak(range->next, range.get())) {
     }
     range.release();  // NOLINT: remembered for ever
@@ -121,7 +121,7 @@ class SlotTable {
       if (!ended_.empty()) slot = ended_.front();
       if (slot != nullptr) ended_.pop_front();
     }
-    if (slot == nullptr && bytes_ != 0 && used_ < kSlots) slot = at(used_++);
+    if (slot == nullptr && bytes_ != 0 && used_ < kSlots) slot = slots_ + used_++;
     if (slot == nullptr) {
       return Error(Code::kSystem, bytes_ == 0 ? "no memory for handles"
                                               : "65536 handles are in use; destroy some");
@@ -166,11 +166,11 @@ class SlotTable {
     return static_cast<SlotState>(word >> 32 & 0xff);
   }
 
-  Slot* at(std::size_t index) const { return reinterpret_cast<Slot*>(base_) + index; }
   Slot* find(const void* handle) const {
-    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(handle) - base_;
+    const std::uintptr_t offset =
+        reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(slots_);
     if (offset >= bytes_ || offset % sizeof(Slot) != 0) return nullptr;
-    return reinterpret_cast<Slot*>(base_ + offset);
+    return slots_ + offset / sizeof(Slot);
   }
 
   // The last to leave a retired slot claims the body by clearing kHasBody, which only one can do.
@@ -186,7 +186,7 @@ class SlotTable {
     table->ended_.push_back(slot);
   }
 
-  std::uintptr_t base_ = 0;
+  Slot* slots_ = nullptr;
   std::size_t bytes_ = 0;
   std::mutex mutex_;
   std::size_t used_ = 0;

@@ -68,7 +68,6 @@ class Joiner {
   Fd tcp_;
   Fd local_;
   std::string local_name_;
-  ProcessKey server_process_ = 0;
   std::vector<Life> members_;
   Fd gift_;
 };
@@ -98,7 +97,6 @@ Status Joiner::greet(const IdContent& id) {
   SABOT_TRY(std::move(exchanged));
   if (!welcome.outcome.ok()) return welcome.outcome.error();
   local_name_ = welcome.local_name.get();
-  server_process_ = welcome.process;
   return {};
 }
 
@@ -142,8 +140,8 @@ Status Joiner::wait_and_attach() {
 
 Status Joiner::send_hello() {
   std::vector<int> fds;
-  // A server in this process must not hold a second descriptor of our own life: see life.hpp.
-  if (server_process_ != own_.key) fds.push_back(own_.fd);
+  // A server in this process must not get a second descriptor of our own life: see life.hpp.
+  if (listener_of(local_.get()) != own_.pid) fds.push_back(own_.fd);
   if (request_.rank == 0 && request_.gift >= 0) fds.push_back(request_.gift);
   Status sent = send_packet(local_.get(), bytes_of_message(hello_), fds);
   while (!sent.ok() && sent.error().code() == Code::kInProgress) {

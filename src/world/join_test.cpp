@@ -282,6 +282,30 @@ TEST(Join, ByNameNeedsNoIdAndWaitsForTheOneWhoOpens) {
   EXPECT_EQ(ranks.answers(), (Texts{"joined", "joined", "joined"}));
 }
 
+TEST(Join, ByNameInThreadsKeepsTheProcessAliveForItsPeers) {
+  const WorldName name{0x3333, ::getpid() + 0x4444ull};
+  ServeOptions options;
+  options.api_version = 23007;
+  ASSERT_TRUE(open_named_rendezvous(name, 2, options).ok());
+  Texts said(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      JoinRequest request = as_rank(rank, 2);
+      const Fd gift(rank == 0 ? ::memfd_create("gift", 0) : -1);
+      request.gift = gift.get();
+      said[static_cast<std::size_t>(rank)] = outcome(join_named(name, request));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(said, (Texts{"joined", "joined"}));
+  ForkedRanks child(1, [&, own = own_life().value()->fd](int) {
+    const Life parent = Life::of_peer(::getppid(), 1, Fd(::dup(own)));
+    return std::string(parent.is_alive() ? "alive" : "dead");
+  });
+  EXPECT_EQ(child.answers().at(0), "alive");
+}
+
 TEST(Join, SixtyFourRanksInThreadsOfTwoProcesses) {
   const UniqueId id = make_id();
   ForkedRanks processes(2, [&](int process) -> std::string {

@@ -220,7 +220,6 @@ void Rendezvous::greet(Connection& connection) {
     if (std::optional<Error> error = objection(hello)) fail(std::move(*error));
   }
   Welcome welcome;
-  welcome.process = own_.key;
   welcome.local_name.set(local_socket_name(world_));
   if (failure_) {
     welcome.outcome.set(*failure_);

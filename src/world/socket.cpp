@@ -151,6 +151,13 @@ Result<Fd> connect_unix(const std::string& abstract_name) {
   return failed("connect");
 }
 
+pid_t listener_of(int fd) {
+  ucred credentials{};
+  socklen_t size = sizeof credentials;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return 0;
+  return credentials.pid;
+}
+
 Status await(int fd, short events, const Patience& patience) {
   for (;;) {
     pollfd entry{fd, events, 0};
@@ -226,10 +233,15 @@ Result<Packet> receive_packet(int fd, std::span<std::byte> bytes) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
+  // A peer that closes before it has read our last packet leaves ECONNRESET, reported once and
+  // ahead of the packets it had sent; those are what we want.
   ssize_t got = -1;
-  do {
-    got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  for (int resets = 0; resets < 2; ++resets) {
+    do {
+      got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    } while (got < 0 && errno == EINTR);
+    if (got >= 0 || errno != ECONNRESET) break;
+  }
   if (got < 0 && errno == EAGAIN) return Error(Code::kInProgress, "nothing to read");
   if (got < 0 && errno == ECONNRESET) return Packet{};
   if (got < 0) return failed("recvmsg");

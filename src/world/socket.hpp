@@ -4,6 +4,8 @@
 // socket of packets, because only that can carry descriptors.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,6 +37,9 @@ Result<Fd> listen_unix(const std::string& abstract_name);
 // Timeout when the deadline passes. A refused connection is NotFound.
 Result<Fd> connect_tcp(const Address& address, const Patience& patience);
 Result<Fd> connect_unix(const std::string& abstract_name);
+
+// The process that listens at the other end of a Unix socket; 0 if unknown or in another namespace.
+pid_t listener_of(int fd);
 
 // Waits for poll(2) events; Timeout, or the interruption's error.
 Status await(int fd, short events, const Patience& patience);

@@ -69,7 +69,6 @@ struct Hello {
 
 struct Welcome {
   Text<64> local_name;
-  ProcessKey process = 0;  // the server's: a rank in that process lends no life file
   Outcome outcome;
 };
 
