@@ -88,6 +88,16 @@ class BoundaryTest(unittest.TestCase):
         text = 'injected by Sabot: fault "nic-dies" of the command line (rank 0, AllReduce, call 1)'
         self.assertEqual(done.stdout, f"own: {text}\nother: {text}\n", done.stderr)
 
+    def test_c10_in_progress_is_neither_faulted_nor_counted_as_a_failure(self):
+        done = run("nonblocking", "AllReduce[nth=7]=error(SystemError)", self.folder, SABOT_LOG="all")
+        self.assertEqual(done.stdout, "started 7 ready after several polls 1 reduced 0 state 0\n", done.stderr)
+        self.assertNotIn("returned", done.stderr)
+        self.assertEqual(journal(self.folder), [])
+
+    def test_c10_an_injected_error_shows_in_the_async_state_of_a_non_blocking_communicator(self):
+        done = run("nonblocking", "AllReduce[nth=1]=error(SystemError)")
+        self.assertEqual(done.stdout, "started 7 ready after several polls 1 reduced 2 state 2\n", done.stderr)
+
     def test_a_scenario_that_cannot_be_read_is_said_and_arms_nothing(self):
         done = run("errno", "AllReduce[nht=1]=error(SystemError)", SABOT_QUIET="0")
         self.assertEqual(done.stdout, "errno 77 78 result 0\n")

@@ -1,6 +1,6 @@
 /* A program that looks at what the boundary leaves behind in a process: errno, stdout, forked children, counts.
  *
- *     guest errno | names | fork | threads | groups | lasterror
+ *     guest errno | names | fork | threads | groups | lasterror | nonblocking
  *
  * Linked to libnccl.so.2 like any application; boundary_test.py runs it over the stub under LD_PRELOAD. Each
  * part prints one line of facts and exits with 0 if what it checked by itself holds. */
@@ -113,6 +113,27 @@ static int part_groups(void) {
   return 0;
 }
 
+/* C10: ncclInProgress of a non-blocking communicator is no error: it is polled, not faulted. */
+static int part_nonblocking(void) {
+  ncclUniqueId id;
+  ncclComm_t comm = NULL;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (ncclGetUniqueId(&id) != ncclSuccess) return 10;
+  const ncclResult_t started = ncclCommInitRankConfig(&comm, 1, id, 0, &config);
+  ncclResult_t state = ncclInProgress;
+  int polls = 0;
+  while (state == ncclInProgress && polls < 1000) {
+    if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) return 11;
+    ++polls;
+  }
+  const ncclResult_t first = reduce(comm);
+  ncclCommGetAsyncError(comm, &state);
+  printf("started %d ready after several polls %d reduced %d state %d\n", (int)started, polls > 1, (int)first,
+         (int)state);
+  return 0;
+}
+
 static void* ask(void* out) {
   snprintf(out, 1024, "%s", ncclGetLastError(NULL));
   return NULL;
@@ -135,9 +156,10 @@ int main(int argc, char** argv) {
     const char* name;
     int (*run)(void);
   } parts[] = {{"errno", part_errno},     {"names", part_names},   {"fork", part_fork},
-               {"threads", part_threads}, {"groups", part_groups}, {"lasterror", part_last_error}};
+               {"threads", part_threads}, {"groups", part_groups}, {"lasterror", part_last_error},
+               {"nonblocking", part_nonblocking}};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
     if (argc == 2 && strcmp(argv[1], parts[i].name) == 0) return parts[i].run();
-  fprintf(stderr, "usage: guest errno|names|fork|threads|groups|lasterror\n");
+  fprintf(stderr, "usage: guest errno|names|fork|threads|groups|lasterror|nonblocking\n");
   return 2;
 }
