@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <string>
 
@@ -31,7 +32,9 @@ long number_or(std::string_view text, long otherwise) {
   return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() ? value : otherwise;
 }
 
-// The tightest quota on the way from this process's group to the root; 0 = none.
+}  // namespace
+
+// The tightest quota on the way from this process's group to the root.
 int quota_cpus() {
   const std::string groups = read_file("/proc/self/cgroup");
   std::string group = "/";
@@ -47,8 +50,6 @@ int quota_cpus() {
   }
 }
 
-}  // namespace
-
 int parse_cpu_max(std::string_view text) {
   const auto words = split(trim(text), ' ');
   if (words.size() != 2) return 0;
@@ -58,14 +59,25 @@ int parse_cpu_max(std::string_view text) {
   return static_cast<int>(std::min<long>((quota + period - 1) / period, 1 << 20));
 }
 
-int allowed_cpus() {
-  // Large enough for 8192 processors; the kernel refuses a smaller mask than it needs.
+CpuMask affinity() {
+  CpuMask mask{};
+  // Larger than what is told: the kernel refuses a set that is smaller than its own.
   cpu_set_t set[8];
-  int cpus = 1;
-  if (sched_getaffinity(0, sizeof(set), set) == 0)
-    cpus = std::max(1, CPU_COUNT_S(sizeof(set), set));
-  else if (const long online = sysconf(_SC_NPROCESSORS_ONLN); online > 0)
-    cpus = static_cast<int>(online);
+  if (sched_getaffinity(0, sizeof(set), set) != 0) return mask;
+  for (std::size_t cpu = 0; cpu < kCpuWords * 64; ++cpu)
+    if (CPU_ISSET_S(cpu, sizeof(set), set)) mask[cpu / 64] |= std::uint64_t{1} << cpu % 64;
+  return mask;
+}
+
+int count_cpus(const CpuMask& mask) {
+  int count = 0;
+  for (const std::uint64_t word : mask) count += std::popcount(word);
+  return count;
+}
+
+int allowed_cpus() {
+  int cpus = count_cpus(affinity());
+  if (cpus == 0) cpus = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   const int quota = quota_cpus();
   return quota > 0 ? std::min(cpus, quota) : cpus;
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "link/processors.hpp"
 
 namespace sabot::link {
 
@@ -29,18 +30,17 @@ inline constexpr std::size_t kSlotInlineBytes = 48;
 inline constexpr std::size_t kHistoryCount = 64;  // calls of a rank that are remembered
 inline constexpr std::size_t kBlobBytesMax = 1024;
 inline constexpr std::size_t kBlobCount = 16;  // blobs of a rank that are remembered
-inline constexpr std::size_t kCpuWords = 16;   // processors 0 … 1023 in a mask
 
 // Sizes of a segment. All ranks read them from the segment itself, so they agree.
 struct Geometry {
   std::uint32_t ranks = 0;
-  std::uint32_t cpus = 1;           // processors its ranks may use, as seen by the creator
+  std::uint32_t cpus = 1;           // that ranks may use, as long as they have not told theirs
   std::uint32_t slots = 0;          // messages in flight per rank
   std::uint32_t slot_bytes = 0;     // multiple of the page size
   std::uint32_t channel_slots = 0;  // chunks in flight per ordered pair
   std::uint32_t channel_slot_bytes = 0;
 
-  // Sizes that suit so many ranks: touched memory stays below 2 MiB per rank, mapped below 4 GiB in
+  // Sizes that suit so many ranks: at most about 2 MiB of windows per rank, mapped below 4 GiB in
   // all.
   static Geometry for_ranks(int ranks, int cpus);
 };

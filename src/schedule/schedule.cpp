@@ -17,6 +17,7 @@ constexpr std::string_view kCollectiveNames[kCollectiveCount] = {
 // cache.
 constexpr std::uint64_t kTwoPhaseChunkBytesMin = 128 * 1024;
 constexpr std::uint64_t kTwoPhaseChunkBytesMax = 512 * 1024;
+constexpr std::uint64_t kMoveChunkBytes = 256 * 1024;
 
 constexpr std::string_view kAlgorithmNames[kAlgorithmCount] = {"local", "flat", "two-phase", "ring",
                                                                "tree"};
@@ -128,7 +129,8 @@ Plan choose(const Request& request, const Limits& limits) {
   if (kTwoPhaseFamily.offers(request) && bytes > flat_bytes_max(request.world))
     return cut(Algorithm::kTwoPhase, request, limits,
                std::clamp(bytes / 2, kTwoPhaseChunkBytesMin, kTwoPhaseChunkBytesMax));
-  return cut(Algorithm::kFlat, request, limits, kFlatChunkBytes);
+  const bool reduces_all = request.collective == Collective::kAllReduce;
+  return cut(Algorithm::kFlat, request, limits, reduces_all ? kFlatChunkBytes : kMoveChunkBytes);
 }
 
 Program::Program(const Request& request, const Plan& plan) : request_(request), chunk_(plan.chunk) {

@@ -83,7 +83,6 @@ std::uint64_t output_elements(const Request& request);
 struct Limits {
   std::uint32_t slots = 4;                // messages in flight per writer, at least 4
   std::uint32_t slot_bytes = 512 * 1024;  // payload of one message at most
-  bool oversubscribed = false;  // more ranks than processors: a wait costs a context switch
 };
 
 struct Plan {

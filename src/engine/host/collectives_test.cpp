@@ -1,6 +1,8 @@
 // Every collective gives the right bits: all types, reductions, worlds, roots, aliasings and
 // algorithms.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/host/ranks_fixture.hpp"
 
@@ -89,6 +91,51 @@ TEST(Collectives, OneThreadCanDriveAllRanks) {
   }
   ASSERT_EQ(done, 4);
   for (int r = 0; r < 4; ++r) EXPECT_EQ(trial.verdict(r), "");
+}
+
+TEST(Collectives, SixtyFourRanksAreTheMost) {
+  Ranks ranks(small_geometry(64, 64));
+  for (const int which : {0, 1, 2, 5}) {
+    Trial trial(collective(which, 7, 0, 0, 700), 64, false, 1);
+    std::vector<Task> tasks(64);
+    for (int r = 0; r < 64; ++r)
+      ASSERT_TRUE(ranks[r].start(tasks[static_cast<std::size_t>(r)], trial.operation(r)).ok());
+    std::size_t done = 0;
+    for (int round = 0; round < 100000 && done < 64; ++round) {
+      done = 0;
+      for (Task& task : tasks) done += task.advance() == Progress::kDone ? 1u : 0u;
+    }
+    ASSERT_EQ(done, 64u);
+    for (int r = 0; r < 64; ++r) EXPECT_EQ(trial.verdict(r), "");
+  }
+}
+
+// Each rank a process of its own, as under a launcher; a child reports by its exit status.
+TEST(Collectives, AreRightBetweenProcesses) {
+  auto segment = std::shared_ptr<link::Segment>(
+      std::move(link::Segment::create(link::Geometry::for_ranks(4, 2))).value());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 4; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      auto mapped = std::shared_ptr<link::Segment>(
+          std::move(link::Segment::map(segment->descriptor())).value());
+      auto end = std::move(Endpoint::open(mapped, rank, nullptr)).value();
+      bool right = true;
+      for (int which = 0; which < schedule::kCollectiveCount; ++which)
+        for (const std::uint64_t count : {1, 1000, 300000}) {
+          Trial trial(collective(which, 9, 4, 1, count), 4, false, count);
+          right = right && end->run(trial.operation(rank)).ok() && trial.verdict(rank).empty();
+        }
+      _exit(right && end->finalize().ok() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(Collectives, RunInTheOrderOfTheirNumbersWhateverThreadDrivesThem) {

@@ -2,6 +2,8 @@
 // leaving.
 #include "engine/host/endpoint.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/check.hpp"
@@ -20,6 +22,7 @@ Endpoint::Endpoint(std::shared_ptr<link::Segment> segment, int rank, Liveness* l
     : segment_(std::move(segment)),
       liveness_(liveness),
       options_(options),
+      pid_(getpid()),
       rank_(rank),
       world_(segment_->ranks()),
       state_(std::make_unique<State>(*segment_, rank)) {}
@@ -34,16 +37,37 @@ Result<std::unique_ptr<Endpoint>> Endpoint::open(std::shared_ptr<link::Segment> 
   if (!segment->presence(rank).compare_exchange_strong(absent, Presence::kPresent))
     return Error(Code::kInvalidUsage, "opening rank " + std::to_string(rank) +
                                           ": somebody has opened this rank already");
+  const link::CpuMask cpus = link::affinity();
+  for (std::size_t i = 0; i < cpus.size(); ++i) segment->cpu_mask(rank)[i].store(cpus[i]);
   return std::unique_ptr<Endpoint>(new Endpoint(std::move(segment), rank, liveness, options));
 }
 
 Endpoint::~Endpoint() {
+  if (getpid() != pid_) return;
   // An abort by another thread may come first; it stands.
   Presence present = Presence::kPresent;
   segment_->presence(rank_).compare_exchange_strong(present, Presence::kLeft);
 }
 
-bool Endpoint::oversubscribed() const { return state_->limits.oversubscribed; }
+// Ranks may be bound to different processors, so only all of them together know how many there are.
+bool Endpoint::oversubscribed() const {
+  using Crowd = State::Crowd;
+  // relaxed: whichever rank computes it gets the same
+  const Crowd known = state_->crowd.load(std::memory_order_relaxed);
+  if (known != Crowd::kUnknown) return known == Crowd::kYes;
+  link::CpuMask all{};
+  for (int r = 0; r < world_; ++r) {
+    link::CpuMask told{};
+    for (std::size_t i = 0; i < told.size(); ++i) told[i] = segment_->cpu_mask(r)[i].load();
+    if (link::count_cpus(told) == 0) return segment_->geometry().ranks > segment_->geometry().cpus;
+    for (std::size_t i = 0; i < told.size(); ++i) all[i] |= told[i];
+  }
+  const int quota = link::quota_cpus();
+  const int cpus = link::count_cpus(all);
+  const bool crowded = world_ > (quota > 0 ? std::min(quota, cpus) : cpus);
+  state_->crowd.store(crowded ? Crowd::kYes : Crowd::kNo, std::memory_order_relaxed);
+  return crowded;
+}
 
 Status Endpoint::usable() const {
   if (aborted()) return aborted_error();
@@ -115,6 +139,7 @@ Status Endpoint::run(const Operation& operation) {
 
 void Endpoint::abort() {
   aborted_.store(true);
+  if (getpid() != pid_) return;
   segment_->presence(rank_).store(Presence::kAborted);
 }
 

@@ -9,6 +9,8 @@
 // which Error are left to comm; finding peers and watching their processes to world.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -137,14 +139,15 @@ class Endpoint {
   // endpoint. Errors: kInvalidArgument (rank), kInvalidUsage (this rank is open already).
   static Result<std::unique_ptr<Endpoint>> open(std::shared_ptr<link::Segment> segment, int rank,
                                                 Liveness* liveness, Options options = {});
-  // Leaves: peers that wait for this rank get an error, unless finalize() succeeded before.
+  // Leaves: peers that wait for this rank get an error, unless finalize() succeeded before. In a
+  // forked child this and abort() say nothing to the peers; nothing else may be called there.
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
   int rank() const { return rank_; }
   int world() const { return world_; }
-  // More ranks than processors; what Waiter wants to know.
+  // More ranks than processors that they may use; what Waiter wants to know.
   bool oversubscribed() const;
 
   // Checks the operation, gives it its place (collectives: the next number of this communicator;
@@ -161,6 +164,7 @@ class Endpoint {
   // them, and so does every later operation; peers that wait for it get kRemote "rank 1 aborted its
   // communicator". Any thread, any number of times, async-signal-safe.
   void abort();
+  // Relaxed: the flag carries no data with it.
   bool aborted() const { return aborted_.load(std::memory_order_relaxed); }
 
   // ok while the communicator is usable, else why not: kInvalidUsage (mismatched calls), kRemote (a
@@ -204,6 +208,7 @@ class Endpoint {
   std::shared_ptr<link::Segment> segment_;
   Liveness* liveness_;
   Options options_;
+  pid_t pid_;  // a forked child's copy of this endpoint must not speak for the rank
   int rank_;
   int world_;
   std::atomic<bool> aborted_{false};

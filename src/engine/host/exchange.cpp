@@ -59,6 +59,7 @@ bool Exchange::send_chunk() {
   std::byte* to = tiny ? line.payload : channel_.data(direction_.chunks);
   const auto* from = static_cast<const std::byte*>(task_.operation_.input) + task_.moved_bytes_;
   if (bytes != 0) std::memcpy(to, from, bytes);
+  // relaxed: the stamp that follows publishes it
   line.signature.store(task_.signature_ | (tiny ? kInlineFlag : 0), std::memory_order_relaxed);
   ++direction_.chunks;
   // pairs with: receive

@@ -35,12 +35,15 @@ Status Endpoint::run_small_all_reduce(const Operation& operation) {
   State& state = *state_;
   const std::uint64_t number = state.started.fetch_add(1) + 1;
   const std::uint64_t signature = signature_of(operation);
-  const std::uint64_t stamp = state.base + 1;
-  if (!state.is_turn_of(number) || state.window.readers_left(stamp) != 0) {
+  const auto hand_over = [&](bool was_put) {
     Task task;
     place(task, operation, number);
+    if (was_put) task.resume_after_put();
     return wait(task);
-  }
+  };
+  if (!state.is_turn_of(number)) return hand_over(false);
+  const std::uint64_t stamp = state.base + 1;  // ours to read from here on
+  if (state.window.readers_left(stamp) != 0) return hand_over(false);
   remember(*segment_, rank_, number, signature);
   const std::size_t bytes = operation.count * bytes_of(operation.type);
   const schedule::RankMask everybody = ~schedule::RankMask{0} >> (link::kRanksMax - world_);
@@ -65,12 +68,7 @@ Status Endpoint::run_small_all_reduce(const Operation& operation) {
       pending &= ~bit(source);
     }
     if (pending == 0) break;
-    if (polls == kPollsBeforeTask) {
-      Task task;
-      place(task, operation, number);
-      task.resume_after_put();
-      return wait(task);
-    }
+    if (polls == kPollsBeforeTask) return hand_over(true);
     waiter.pause();
   }
   // My message holds my input, scaled already.

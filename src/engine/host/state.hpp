@@ -29,7 +29,7 @@ struct Direction {
 struct Endpoint::State {
   State(link::Segment& segment, int rank) : window(segment, rank) {
     const link::Geometry& geometry = segment.geometry();
-    limits = {geometry.slots, geometry.slot_bytes, geometry.ranks > geometry.cpus};
+    limits = {geometry.slots, geometry.slot_bytes};
   }
 
   // Collectives.
@@ -41,6 +41,10 @@ struct Endpoint::State {
 
   std::array<Direction, link::kRanksMax> sends{};
   std::array<Direction, link::kRanksMax> receives{};
+
+  // Whether ranks share processors, once all ranks have told theirs.
+  enum class Crowd : int { kUnknown, kNo, kYes };
+  std::atomic<Crowd> crowd{Crowd::kUnknown};
 
   Watch finalize_watch;
   std::atomic<std::uint64_t> asked_at_ns{0};  // when async_error() last asked for dead peers
@@ -63,7 +67,7 @@ inline void remember(link::Segment& segment, int rank, std::uint64_t number,
                      std::uint64_t signature) {
   link::HistoryEntry& entry = segment.history(rank, number);
   entry.number.store(0, std::memory_order_relaxed);
-  // Both pair with: recall
+  // Both pairs with: recall (relaxed: the first store only invalidates)
   entry.signature.store(signature, std::memory_order_release);
   entry.number.store(number, std::memory_order_release);
 }

@@ -2,6 +2,7 @@
 // waiting.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -318,6 +319,19 @@ TEST(Leaving, AndThenEndingTheProcessIsNotDying) {
   });
 }
 
+TEST(C17Fork, AChildThatDropsAnInheritedEndpointDoesNotLeaveForItsParent) {
+  Ranks ranks(2);
+  const pid_t child = fork();
+  if (child == 0) {
+    ranks[0].abort();
+    ranks.close(1);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(ranks.segment()->presence(0).load(), link::Presence::kPresent);
+  EXPECT_EQ(ranks.segment()->presence(1).load(), link::Presence::kPresent);
+}
+
 TEST(Finalize, WaitsUntilPeersHaveTakenWhatWasSent) {
   Ranks ranks(2);
   Buffers a, b;
@@ -340,6 +354,28 @@ double cpu_seconds_of_thread() {
   timespec spent;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
   return static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) * 1e-9;
+}
+
+TEST(Waiting, RanksBoundToDifferentProcessorsAreNotOversubscribed) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "needs two processors";
+  auto segment = std::shared_ptr<link::Segment>(
+      std::move(link::Segment::create(link::Geometry::for_ranks(2, 1))).value());
+  std::unique_ptr<Endpoint> ends[2];
+  for (int rank = 0, cpu = 0; rank < 2; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    std::thread([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      sched_setaffinity(0, sizeof(one), &one);
+      ends[rank] = std::move(Endpoint::open(segment, rank, nullptr)).value();
+    }).join();
+    // Until the last one has come, what the creator saw counts.
+    EXPECT_EQ(ends[0]->oversubscribed(), rank == 0);
+    ++rank;
+  }
 }
 
 // A rank that waits long must leave the processor to others: below 5 % after 10 ms.

@@ -49,6 +49,7 @@ class Window {
     puts_[stamp % slots_] = {stamp, readers};
     link::SlotLine& line = windows_[static_cast<std::size_t>(rank_)].line(stamp);
     const std::uint64_t flag = bytes <= link::kSlotInlineBytes ? kInlineFlag : 0;
+    // relaxed: the stamp that follows publishes it
     line.signature.store(signature | flag, std::memory_order_relaxed);
     // pairs with: arrived
     line.stamp.store(stamp, std::memory_order_release);
@@ -100,7 +101,7 @@ class Window {
   };
 
   std::uint64_t taken_by(int peer) const {
-    // Both pair with: complete, consume
+    // Both loads: pairs with: complete, consume
     return std::max(segment_.completed(peer).load(std::memory_order_acquire),
                     segment_.consumed(peer, rank_).load(std::memory_order_acquire));
   }
