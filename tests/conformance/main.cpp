@@ -24,12 +24,14 @@ namespace sabot::conformance {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: conformance --library PATH --memory host|gpu|none [--filter PATTERN] [--list]\n"
-    "                   [--deadline SECONDS]\n"
+    "usage: conformance --library PATH --memory host|gpu|none [--filter PATTERN]\n"
+    "                   [--global] [--list] [--deadline SECONDS]\n"
     "Tests the NCCL library PATH (or NAME, as dlopen finds it).\n"
     "  --memory host   pass pointers to ordinary memory; up to 8 ranks\n"
     "  --memory gpu    pass pointers to GPU memory; one rank per GPU\n"
     "  --memory none   only what works without memory and devices\n"
+    "  --global        look functions up as a program linked to the library does, so that a\n"
+    "                  preloaded library comes first; without it, in the library itself\n"
     "  --filter        GoogleTest's pattern, for instance 'Split.*' or '*With2Ranks'\n"
     "  --deadline      of one test; when it is reached the program ends (default 120)\n";
 
@@ -133,10 +135,14 @@ struct CommandLine {
 };
 
 bool parse_memory(const std::string& word, Where* where) {
-  if (word == "host") *where = Where::kHost;
-  else if (word == "gpu") *where = Where::kCuda;
-  else if (word == "none") *where = Where::kNowhere;
-  else return false;
+  if (word == "host")
+    *where = Where::kHost;
+  else if (word == "gpu")
+    *where = Where::kCuda;
+  else if (word == "none")
+    *where = Where::kNowhere;
+  else
+    return false;
   return true;
 }
 
@@ -145,8 +151,9 @@ CommandLine parse(int argc, char** argv) {
   line.options.program = argv[0];
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    if (option == "--list") {
-      line.list = true;
+    if (option == "--list" || option == "--global") {
+      (option == "--list" ? line.list : line.options.global) = true;
+      if (option == "--global") line.options.arguments += " --global";
       continue;
     }
     if (i + 1 >= argc) {
@@ -154,14 +161,20 @@ CommandLine parse(int argc, char** argv) {
       return line;
     }
     const std::string value = argv[++i];
-    if (option == "--library") line.options.library = value;
-    else if (option == "--filter") line.filter = value;
+    if (option == "--library")
+      line.options.library = value;
+    else if (option == "--filter")
+      line.filter = value;
     else if (option == "--deadline")
       line.options.deadline_s = static_cast<unsigned>(std::atoi(argv[i]));
-    else if (option == "--scenario") line.process.scenario = value;
-    else if (option == "--rank") line.process.rank = std::atoi(argv[i]);
-    else if (option == "--ranks") line.process.ranks = std::atoi(argv[i]);
-    else if (option == "--id-fd") line.process.id_fd = std::atoi(argv[i]);
+    else if (option == "--scenario")
+      line.process.scenario = value;
+    else if (option == "--rank")
+      line.process.rank = std::atoi(argv[i]);
+    else if (option == "--ranks")
+      line.process.ranks = std::atoi(argv[i]);
+    else if (option == "--id-fd")
+      line.process.id_fd = std::atoi(argv[i]);
     else if (option != "--memory" || !parse_memory(value, &line.options.where))
       line.error = "cannot understand " + option + " " + value;
     if (option == "--library" || option == "--memory")

@@ -24,19 +24,21 @@ struct Pipe {
 
 std::vector<std::string> command_of(const ProcessRank& process) {
   const Options& options = subject().options;
-  return {options.program,
-          "--library",
-          options.library,
-          "--memory",
-          options.where == Where::kHost ? "host" : "gpu",
-          "--scenario",
-          process.scenario,
-          "--rank",
-          std::to_string(process.rank),
-          "--ranks",
-          std::to_string(process.ranks),
-          "--id-fd",
-          std::to_string(process.id_fd)};
+  std::vector<std::string> words{options.program,
+                                 "--library",
+                                 options.library,
+                                 "--memory",
+                                 options.where == Where::kHost ? "host" : "gpu",
+                                 "--scenario",
+                                 process.scenario,
+                                 "--rank",
+                                 std::to_string(process.rank),
+                                 "--ranks",
+                                 std::to_string(process.ranks),
+                                 "--id-fd",
+                                 std::to_string(process.id_fd)};
+  if (options.global) words.push_back("--global");
+  return words;
 }
 
 pid_t start(const ProcessRank& process) {
@@ -80,8 +82,8 @@ bool exchange_id(const ProcessRank& process, ncclUniqueId* id) {
 }
 
 int complain(const ProcessRank& process, const std::string& complaint) {
-  std::fprintf(stderr, "rank %d of %d (process %d), scenario %s: %s\n", process.rank,
-               process.ranks, getpid(), process.scenario.c_str(), complaint.c_str());
+  std::fprintf(stderr, "rank %d of %d (process %d), scenario %s: %s\n", process.rank, process.ranks,
+               getpid(), process.scenario.c_str(), complaint.c_str());
   return 1;
 }
 
@@ -103,8 +105,8 @@ std::vector<ProcessEnd> run_processes(const char* scenario, int ranks) {
     children.push_back(start({scenario, rank, ranks, rank == 0 ? pipe.write : pipe.read}));
   close(pipe.read);
   close(pipe.write);
-  const auto deadline = std::chrono::steady_clock::now() +
-                        std::chrono::seconds(subject().options.deadline_s * 3 / 4);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(subject().options.deadline_s * 3 / 4);
   std::vector<ProcessEnd> result;
   for (const pid_t child : children) result.push_back(await(child, deadline));
   return result;
@@ -125,8 +127,10 @@ int play(const ProcessRank& process) {
       Buffers buffers;
       verdict = scenario.play(rank, buffers);
     }
-    if (verdict.out_of_step) nccl().CommAbort(rank.comm);
-    else nccl().CommDestroy(rank.comm);
+    if (verdict.out_of_step)
+      nccl().CommAbort(rank.comm);
+    else
+      nccl().CommDestroy(rank.comm);
     return verdict.complaint.empty() ? 0 : complain(process, verdict.complaint);
   }
   return complain(process, "no such scenario");

@@ -30,14 +30,17 @@ std::string version(int code) { return abi::version_text(code).text; }
 
 }  // namespace
 
-void* Subject::symbol(const char* name) const { return dlsym(handle, name); }
+void* Subject::symbol(const char* name) const {
+  return dlsym(options.global ? RTLD_DEFAULT : handle, name);
+}
 
 int Subject::ranks_max() const { return memory == nullptr ? 0 : memory->device_count(); }
 
 Result<std::unique_ptr<Subject>> open_subject(const Options& options) {
   auto opened = std::make_unique<Subject>();
   opened->options = options;
-  opened->handle = dlopen(options.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  opened->handle =
+      dlopen(options.library.c_str(), RTLD_NOW | (options.global ? RTLD_GLOBAL : RTLD_LOCAL));
   if (opened->handle == nullptr)
     return Error(Code::kNotFound, "opening the library under test: " + std::string(dlerror()));
 #define SABOT_LOOK_UP(name, type)                                             \

@@ -34,6 +34,7 @@ enum class Where {
 
 struct Options {
   std::string library;
+  bool global = false;     // call what a program linked to the library calls, preloads included
   Where where = Where::kHost;
   std::string program;     // as started, for the command that replays a failure
   std::string arguments;   // --library … --memory …
