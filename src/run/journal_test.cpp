@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/random.hpp"
 #include "run/identity.hpp"
 #include "run/read/journal_reader.hpp"
 #include "run/read/json_value.hpp"
@@ -326,6 +327,36 @@ TEST_F(Records, FilesThatAreNoTallyAreNamedAndSkipped) {
   EXPECT_EQ(read_tallies(path_, problems).size(), 1u);
   ASSERT_EQ(problems.size(), 3u);
   EXPECT_EQ(problems[0], "'" + path_ + "/tally/empty' is no tally of this version");
+}
+
+// Whatever stands in a run folder, reading it ends with records or problems, never with a fault.
+TEST_F(Records, DamagedFilesOfEveryKindAreReadWithoutHarm) {
+  Recorder recorder(options_);
+  ASSERT_TRUE(recorder.journal().append(nic_dies()).ok());
+  const std::string tally_path = path_ + "/tally/" + recorder.tag();
+  std::ifstream tally_file(tally_path, std::ios::binary);
+  const std::string tally{std::istreambuf_iterator<char>(tally_file), {}};
+  const std::string journal = read_journals(path_).lines.at(0).text;
+  ASSERT_GT(tally.size(), sizeof(TallyPage));
+  constexpr std::uint64_t kSeed = 20261130;
+  Random random(kSeed);
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes = round % 2 == 0 ? tally : journal;
+    for (std::uint64_t n = random.below(4) + 1; n > 0; --n)
+      bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
+    bytes.resize(bytes.size() - random.below(2) * random.below(bytes.size()));
+    if (round % 2 == 0) {
+      std::ofstream(tally_path, std::ios::binary | std::ios::trunc) << bytes;
+      std::vector<std::string> problems;
+      const std::size_t records = read_tallies(path_, problems).size();
+      ASSERT_EQ(records + problems.size(), 1u) << "seed " << kSeed << " round " << round;
+    } else {
+      const Result<JsonValue> value = JsonValue::parse(bytes);
+      if (!value.ok()) {
+        ASSERT_TRUE(value.error().message().starts_with("not JSON: ")) << "seed " << kSeed;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -6,15 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/fd.hpp"
 #include "run/identity.hpp"
 
 namespace sabot::run {
 namespace {
-
-constexpr char kMagic[8] = {'S', 'A', 'B', 'O', 'T', 'T', 'L', 'Y'};
 
 std::size_t bytes_for(const Tally::Shape& shape) {
   return sizeof(TallyPage) + std::size_t{shape.fault_count} * shape.slot_bytes;
@@ -77,9 +74,7 @@ Status Tally::open(const std::string& folder, const std::string& tag, const Shap
   page->pid = ::getpid();
   page->started_ns = now().epoch_ns;
   page->plan_hash = shape.plan_hash;
-  // The magic last: a reader that sees it sees the rest.
-  std::atomic_thread_fence(std::memory_order_release);  // pairs with: parse_page
-  std::memcpy(page->magic, kMagic, sizeof kMagic);
+  page->magic.store(kTallyMagic, std::memory_order_release);  // pairs with: parse_page
   page_.store(page);
   return {};
 }

@@ -23,9 +23,10 @@ inline constexpr std::uint32_t kTallySlotBytesMax = 4096;
 inline constexpr std::uint32_t kTallyFaultsMax = 1024;
 inline constexpr std::uint32_t kTallyVersion = 2;
 inline constexpr std::size_t kTallyOwnersMax = 32;
+inline constexpr std::uint64_t kTallyMagic = 0x594C54544F424153;  // "SABOTTLY" in the file
 
 struct alignas(64) TallyPage {
-  char magic[8];  // "SABOTTLY"
+  std::atomic<std::uint64_t> magic;  // written last: who sees it sees the other constants
   std::uint32_t version;
   std::uint32_t slot_bytes;
   std::uint32_t fault_count;

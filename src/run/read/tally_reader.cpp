@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "base/fd.hpp"
 #include "run/read/folder_listing.hpp"
 
@@ -37,8 +35,7 @@ bool parse_page(const std::string& path, TallyRecord& record) {
   const std::vector<Block> buffer = read_bytes(path, bytes);
   if (buffer.empty()) return false;
   const auto& page = *reinterpret_cast<const TallyPage*>(buffer.data());
-  if (std::memcmp(page.magic, "SABOTTLY", sizeof page.magic) != 0) return false;
-  std::atomic_thread_fence(std::memory_order_acquire);  // pairs with: open
+  if (page.magic.load(std::memory_order_acquire) != kTallyMagic) return false;  // pairs with: open
   if (page.version != kTallyVersion || page.slot_bytes > kTallySlotBytesMax ||
       page.fault_count > kTallyFaultsMax)
     return false;
