@@ -38,10 +38,10 @@ TEST_F(Arguments, TheRootOfGatherAndScatterMustBeARank) {
   REQUIRE_FUNCTION(Gather);
   const Array<float> data(4, stream());
   for (const int root : {-1, 1}) {
-    EXPECT_RESULT(ncclInvalidArgument, nccl().Gather(data.data(), data.data(), 4, ncclFloat32, root,
-                                                     comm(), stream()));
-    EXPECT_RESULT(ncclInvalidArgument, nccl().Scatter(data.data(), data.data(), 4, ncclFloat32,
-                                                      root, comm(), stream()));
+    EXPECT_RESULT(ncclInvalidArgument,
+                  nccl().Gather(data.data(), data.data(), 4, ncclFloat32, root, comm(), stream()));
+    EXPECT_RESULT(ncclInvalidArgument,
+                  nccl().Scatter(data.data(), data.data(), 4, ncclFloat32, root, comm(), stream()));
   }
 }
 
@@ -72,9 +72,9 @@ TEST_F(Arguments, TheReductionMustExist) {
     const auto unknown = static_cast<ncclRedOp_t>(op);
     EXPECT_RESULT(ncclInvalidArgument, nccl().AllReduce(data.data(), data.data(), 4, ncclFloat32,
                                                         unknown, comm(), stream()));
-    EXPECT_RESULT(ncclInvalidArgument, nccl().ReduceScatter(data.data(), data.data(), 4,
-                                                            ncclFloat32, unknown, comm(),
-                                                            stream()));
+    EXPECT_RESULT(
+        ncclInvalidArgument,
+        nccl().ReduceScatter(data.data(), data.data(), 4, ncclFloat32, unknown, comm(), stream()));
   }
 }
 

@@ -7,7 +7,7 @@
 namespace sabot::conformance {
 namespace {
 
-constexpr unsigned char kPoison = 0x5a;   // output before the call, and the guard behind it
+constexpr unsigned char kPoison = 0x5a;  // output before the call, and the guard behind it
 constexpr std::size_t kGuardBytes = 64;
 
 std::size_t at_least(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
@@ -161,9 +161,8 @@ void CaseRun::prepare() {
   if (reduces(test_.collective) && test_.op != Op::kPreMulSum) op_ = builtin(test_.op);
   if (reduces(test_.collective) && test_.op == Op::kPreMulSum) {
     Bits scalar = pattern_.scalar(rank_.rank);
-    EXPECT_RESULT(ncclSuccess,
-                  nccl().RedOpCreatePreMulSum(&op_, &scalar, test_.type, ncclScalarHostImmediate,
-                                              rank_.comm));
+    EXPECT_RESULT(ncclSuccess, nccl().RedOpCreatePreMulSum(&op_, &scalar, test_.type,
+                                                           ncclScalarHostImmediate, rank_.comm));
   }
 }
 
@@ -181,12 +180,10 @@ ncclResult_t CaseRun::call() {
       return api.ReduceScatter(send_, receive_, t.count, t.type, op_, comm, stream);
     case Collective::kBroadcast:
       return api.Broadcast(send_, receive_, t.count, t.type, t.root, comm, stream);
-    case Collective::kBcast:
-      return api.Bcast(send_, t.count, t.type, t.root, comm, stream);
+    case Collective::kBcast: return api.Bcast(send_, t.count, t.type, t.root, comm, stream);
     case Collective::kAllGather:
       return api.AllGather(send_, receive_, t.count, t.type, comm, stream);
-    case Collective::kAlltoAll:
-      return api.AlltoAll(send_, receive_, t.count, t.type, comm, stream);
+    case Collective::kAlltoAll: return api.AlltoAll(send_, receive_, t.count, t.type, comm, stream);
     case Collective::kGather:
       return api.Gather(send_, receive_, t.count, t.type, t.root, comm, stream);
     case Collective::kScatter:

@@ -114,18 +114,18 @@ TEST_P(Collectives, AMillionElementsAreExact) {
   const int ranks = GetParam();
   if (ranks > kThoroughRanksMax && subject().on_host()) {
     constexpr std::size_t kLess = (1u << 16) + 3;
-    run_cases_in_threads(
-        ranks, {{Collective::kAllReduce, ncclFloat32, Op::kSum, kLess, 0, false, 1}});
+    run_cases_in_threads(ranks,
+                         {{Collective::kAllReduce, ncclFloat32, Op::kSum, kLess, 0, false, 1}});
     return;
   }
   const std::size_t part = kMillion / static_cast<std::size_t>(ranks);
-  run_cases_in_threads(
-      ranks, {{Collective::kAllReduce, ncclFloat32, Op::kSum, kMillion, 0, false, 1},
-              {Collective::kAllReduce, ncclBfloat16, Op::kSum, kMillion, 0, true, 2},
-              {Collective::kReduce, ncclFloat32, Op::kMax, kMillion, ranks - 1, false, 3},
-              {Collective::kReduceScatter, ncclFloat32, Op::kSum, part, 0, false, 4},
-              {Collective::kAllGather, ncclInt32, Op::kSum, part, 0, true, 5},
-              {Collective::kBroadcast, ncclInt64, Op::kSum, part, ranks - 1, false, 6}});
+  run_cases_in_threads(ranks,
+                       {{Collective::kAllReduce, ncclFloat32, Op::kSum, kMillion, 0, false, 1},
+                        {Collective::kAllReduce, ncclBfloat16, Op::kSum, kMillion, 0, true, 2},
+                        {Collective::kReduce, ncclFloat32, Op::kMax, kMillion, ranks - 1, false, 3},
+                        {Collective::kReduceScatter, ncclFloat32, Op::kSum, part, 0, false, 4},
+                        {Collective::kAllGather, ncclInt32, Op::kSum, part, 0, true, 5},
+                        {Collective::kBroadcast, ncclInt64, Op::kSum, part, ranks - 1, false, 6}});
 }
 
 class OneThread : public WithRanks {};
@@ -139,8 +139,9 @@ TEST_P(OneThread, HoldsEveryRankAndRunsEachCollectiveAsOneGroup) {
     for (const ncclDataType_t type : {ncclFloat32, ncclBfloat16, ncclInt8}) {
       for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1023}}) {
         const bool in_place = has_in_place(collective) && cases.size() % 2 == 1;
-        add(cases, {collective, type, reduces(collective) ? Op::kPreMulSum : Op::kSum, count, 0,
-                    in_place}, ranks);
+        add(cases,
+            {collective, type, reduces(collective) ? Op::kPreMulSum : Op::kSum, count, 0, in_place},
+            ranks);
       }
     }
   }

@@ -85,11 +85,11 @@ TEST_P(Communicator, AChildCanBeSplitAgainAndOutlivesItsParent) {
   world->run([&](const Rank& own, Buffers&) -> Verdict {
     ncclComm_t child = nullptr;
     MUST_SUCCEED(CommSplit(own.comm, 0, own.ranks - own.rank, &child, nullptr));
-    MUST_SUCCEED(CommSplit(child, 0, 0, &grandchildren[static_cast<std::size_t>(own.rank)],
-                           nullptr));
+    MUST_SUCCEED(
+        CommSplit(child, 0, 0, &grandchildren[static_cast<std::size_t>(own.rank)], nullptr));
     MUST_SUCCEED(CommDestroy(child));
-    return check_child(grandchildren[static_cast<std::size_t>(own.rank)],
-                       own.ranks - 1 - own.rank, own.ranks, own.stream);
+    return check_child(grandchildren[static_cast<std::size_t>(own.rank)], own.ranks - 1 - own.rank,
+                       own.ranks, own.stream);
   });
 }
 
@@ -115,8 +115,7 @@ TEST_P(Communicator, IsMadeFromSeveralIds) {
   run_in_threads(ranks, [&ids](const Rank& own, Buffers&) -> Verdict {
     ncclComm_t made = nullptr;
     std::vector<ncclUniqueId> copy = ids;
-    MUST_SUCCEED(CommInitRankScalable(&made, own.ranks, own.rank, own.ranks, copy.data(),
-                                      nullptr));
+    MUST_SUCCEED(CommInitRankScalable(&made, own.ranks, own.rank, own.ranks, copy.data(), nullptr));
     return check_child(made, own.rank, own.ranks, own.stream);
   });
 }
@@ -127,9 +126,8 @@ TEST_P(Communicator, AcceptsTheShorterConfigOfAnOlderHeader) {
   config.version = NCCL_VERSION(2, 18, 3);
   auto world = World::of_threads(GetParam(), &config);
   ASSERT_NE(world, nullptr);
-  world->run([](const Rank& own, Buffers&) {
-    return works(own.comm, own.rank, own.ranks, own.stream);
-  });
+  world->run(
+      [](const Rank& own, Buffers&) { return works(own.comm, own.rank, own.ranks, own.stream); });
 }
 
 TEST_P(Communicator, IsFinalizedBeforeItIsDestroyed) {
@@ -153,16 +151,15 @@ TEST_P(Communicator, NonBlockingInProgressIsNotAnError) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t comm = nullptr;
-    const ncclResult_t started =
-        nccl().CommInitRankConfig(&comm, own.ranks, id, own.rank, &config);
+    const ncclResult_t started = nccl().CommInitRankConfig(&comm, own.ranks, id, own.rank, &config);
     if (started != ncclSuccess && started != ncclInProgress)
       return verdict_of("CommInitRankConfig", started);
     if (comm == nullptr) return out_of_step("the handle must be there to be asked");
     Verdict verdict = verdict_of("creation", settle(comm, ncclInProgress));
     if (!verdict.complaint.empty()) return verdict;
     const Array<float> data(std::vector<float>(3, 1.0f), own.stream);
-    const ncclResult_t enqueued = nccl().AllReduce(data.data(), data.data(), 3, ncclFloat32,
-                                                   ncclSum, comm, own.stream);
+    const ncclResult_t enqueued =
+        nccl().AllReduce(data.data(), data.data(), 3, ncclFloat32, ncclSum, comm, own.stream);
     verdict = verdict_of("AllReduce", settle(comm, enqueued));
     if (!verdict.complaint.empty()) return verdict;
     const std::string difference =
@@ -179,9 +176,8 @@ TEST_P(Communicator, IdleRanksCanAbort) {
   ASSERT_NE(world, nullptr);
   std::vector<ncclComm_t> comms;
   for (const Rank& rank : world->ranks()) comms.push_back(rank.comm);
-  world->run([](const Rank& own, Buffers&) {
-    return works(own.comm, own.rank, own.ranks, own.stream);
-  });
+  world->run(
+      [](const Rank& own, Buffers&) { return works(own.comm, own.rank, own.ranks, own.stream); });
   world->abort();
 }
 

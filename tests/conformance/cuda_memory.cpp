@@ -56,24 +56,24 @@ Result<Driver> open_driver() {
     return Error(Code::kCuda, "GPU memory needs libcuda.so.1, which cannot be opened: " +
                                   std::string(dlerror()));
   Driver d;
-  const bool complete =
-      find(library, "cuInit", d.init) && find(library, "cuDeviceGetCount", d.device_count) &&
-      find(library, "cuDeviceGet", d.device_get) &&
-      find(library, "cuDevicePrimaryCtxRetain", d.retain_primary) &&
-      find(library, "cuCtxSetCurrent", d.set_current) &&
-      find(library, "cuMemAlloc_v2", d.allocate) &&
-      find(library, "cuMemcpyHtoDAsync_v2", d.to_device) &&
-      find(library, "cuMemcpyDtoHAsync_v2", d.to_host) &&
-      find(library, "cuStreamCreate", d.stream_create) &&
-      find(library, "cuStreamDestroy_v2", d.stream_destroy) &&
-      find(library, "cuStreamSynchronize", d.stream_synchronize) &&
-      find(library, "cuStreamBeginCapture_v2", d.begin_capture) &&
-      find(library, "cuStreamEndCapture", d.end_capture) &&
-      find(library, "cuGraphInstantiateWithFlags", d.instantiate) &&
-      find(library, "cuGraphLaunch", d.launch) &&
-      find(library, "cuGraphDestroy", d.destroy_graph) &&
-      find(library, "cuGraphExecDestroy", d.destroy_executable) &&
-      find(library, "cuGetErrorString", d.error_text);
+  const bool complete = find(library, "cuInit", d.init) &&
+                        find(library, "cuDeviceGetCount", d.device_count) &&
+                        find(library, "cuDeviceGet", d.device_get) &&
+                        find(library, "cuDevicePrimaryCtxRetain", d.retain_primary) &&
+                        find(library, "cuCtxSetCurrent", d.set_current) &&
+                        find(library, "cuMemAlloc_v2", d.allocate) &&
+                        find(library, "cuMemcpyHtoDAsync_v2", d.to_device) &&
+                        find(library, "cuMemcpyDtoHAsync_v2", d.to_host) &&
+                        find(library, "cuStreamCreate", d.stream_create) &&
+                        find(library, "cuStreamDestroy_v2", d.stream_destroy) &&
+                        find(library, "cuStreamSynchronize", d.stream_synchronize) &&
+                        find(library, "cuStreamBeginCapture_v2", d.begin_capture) &&
+                        find(library, "cuStreamEndCapture", d.end_capture) &&
+                        find(library, "cuGraphInstantiateWithFlags", d.instantiate) &&
+                        find(library, "cuGraphLaunch", d.launch) &&
+                        find(library, "cuGraphDestroy", d.destroy_graph) &&
+                        find(library, "cuGraphExecDestroy", d.destroy_executable) &&
+                        find(library, "cuGetErrorString", d.error_text);
   if (!complete) return Error(Code::kCuda, "libcuda.so.1 is too old: a function is missing");
   return d;
 }

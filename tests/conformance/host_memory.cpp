@@ -20,8 +20,8 @@ class HostMemory final : public Memory {
  public:
   explicit HostMemory(void* library) {
     const auto find = [library](const char* name, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          dlsym(library, name));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     };
     find("sabot_stream_create", create_);
     find("sabot_stream_destroy", destroy_);

@@ -62,8 +62,8 @@ TEST_P(Membership, ARevokedCommunicatorRefusesWorkAndCanBeDestroyed) {
     const Verdict settled = verdict_of("CommRevoke", settle(own.comm, revoked));
     if (!settled.complaint.empty()) return settled;
     const Array<float> data(3, own.stream);
-    const ncclResult_t refused = nccl().AllReduce(data.data(), data.data(), 3, ncclFloat32,
-                                                  ncclSum, own.comm, own.stream);
+    const ncclResult_t refused =
+        nccl().AllReduce(data.data(), data.data(), 3, ncclFloat32, ncclSum, own.comm, own.stream);
     if (refused != ncclInvalidUsage) return wrong("AllReduce gave " + text_of(refused));
     return verdict_of("CommDestroy", nccl().CommDestroy(own.comm));
   });
@@ -76,8 +76,8 @@ TEST_P(Membership, ASimulatedGroupIsEstimatedAndNotRun) {
     const Array<float> data(std::vector<float>(1000, 1.0f), own.stream);
     ncclSimInfo_t estimate = NCCL_SIM_INFO_INITIALIZER;
     MUST_SUCCEED(GroupStart());
-    MUST_SUCCEED(AllReduce(data.data(), data.data(), 1000, ncclFloat32, ncclSum, own.comm,
-                           own.stream));
+    MUST_SUCCEED(
+        AllReduce(data.data(), data.data(), 1000, ncclFloat32, ncclSum, own.comm, own.stream));
     MUST_SUCCEED(GroupSimulateEnd(&estimate));
     if (own.ranks > 1 && estimate.estimatedTime <= 0)
       return wrong("estimated " + std::to_string(estimate.estimatedTime));

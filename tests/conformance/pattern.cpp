@@ -113,8 +113,8 @@ std::int64_t ReductionPattern::factor(int rank, std::size_t index) const {
   const auto rich = static_cast<int>(mix(seed_, index) % static_cast<std::uint64_t>(ranks_));
   if (rank != rich) return sign * ((bits & 2) != 0 ? 2 : 1);
   // Seven doublings on top must stay below the largest number: 448 for e4m3, 65504 for float16.
-  const std::int64_t richest = type_ == ncclFloat8e4m3 ? 3 : std::min<std::int64_t>(
-                                                                  exact_max(type_) - 1, 255);
+  const std::int64_t richest =
+      type_ == ncclFloat8e4m3 ? 3 : std::min<std::int64_t>(exact_max(type_) - 1, 255);
   return sign * (1 + static_cast<std::int64_t>((bits >> 2) % static_cast<std::uint64_t>(richest)));
 }
 
@@ -131,9 +131,7 @@ Bits ReductionPattern::input(int rank, std::size_t index) const {
   return encode(type_, op_ == Op::kAvg && is_floating(type_) ? value * ranks_ : value);
 }
 
-Bits ReductionPattern::scalar(int rank) const {
-  return encode(type_, scalar_number(type_, rank));
-}
+Bits ReductionPattern::scalar(int rank) const { return encode(type_, scalar_number(type_, rank)); }
 
 // What a rank contributes, after its scalar. Integers wrap, hence unsigned arithmetic throughout;
 // floating numbers are far from where that matters.

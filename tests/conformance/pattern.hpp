@@ -51,8 +51,8 @@ class ReductionPattern {
   Op op_;
   int ranks_;
   std::uint64_t seed_;
-  int sharers_ = 1;          // ranks with a number other than zero, per index
-  std::int64_t largest_ = 0; // of the magnitudes of numbers
+  int sharers_ = 1;           // ranks with a number other than zero, per index
+  std::int64_t largest_ = 0;  // of the magnitudes of numbers
 };
 
 // Whether two elements are the same result: equal bits, or zeros of either sign in a floating type.

@@ -56,14 +56,12 @@ TEST_P(PointToPoint, EveryPairExchangesMessagesOfItsOwnSizeInOneGroup) {
     for (int peer = 0; peer < own.ranks; ++peer) {
       out.push_back(std::make_unique<Array<std::uint32_t>>(
           message(own.rank, peer, 0, pair_count(own.rank, peer)), own.stream));
-      in.push_back(
-          std::make_unique<Array<std::uint32_t>>(pair_count(peer, own.rank), own.stream));
+      in.push_back(std::make_unique<Array<std::uint32_t>>(pair_count(peer, own.rank), own.stream));
     }
     MUST_SUCCEED(GroupStart());
     for (int peer = 0; peer < own.ranks; ++peer) {
       const auto at = static_cast<std::size_t>(peer);
-      MUST_SUCCEED(
-          Send(out[at]->data(), out[at]->size(), ncclUint32, peer, own.comm, own.stream));
+      MUST_SUCCEED(Send(out[at]->data(), out[at]->size(), ncclUint32, peer, own.comm, own.stream));
       MUST_SUCCEED(Recv(in[at]->data(), in[at]->size(), ncclUint32, peer, own.comm, own.stream));
     }
     MUST_SUCCEED(GroupEnd());
@@ -148,8 +146,7 @@ TEST_P(Groups, MixCollectivesWithPointToPoint) {
     const Array<std::uint32_t> in(50, own.stream);
     const Array<std::uint32_t> shared(message(own.rank, 0, 5, 9), own.stream);
     MUST_SUCCEED(GroupStart());
-    MUST_SUCCEED(AllReduce(sum.data(), sum.data(), 100, ncclUint32, ncclSum, own.comm,
-                           own.stream));
+    MUST_SUCCEED(AllReduce(sum.data(), sum.data(), 100, ncclUint32, ncclSum, own.comm, own.stream));
     MUST_SUCCEED(Send(out.data(), 50, ncclUint32, next, own.comm, own.stream));
     MUST_SUCCEED(Recv(in.data(), 50, ncclUint32, previous, own.comm, own.stream));
     MUST_SUCCEED(Broadcast(shared.data(), shared.data(), 9, ncclUint32, own.ranks - 1, own.comm,
@@ -189,16 +186,15 @@ TEST_P(Groups, ARefusedCallLeavesTheCommunicatorUsable) {
   run_in_threads(GetParam(), [](const Rank& own, Buffers&) -> Verdict {
     const Array<float> data(std::vector<float>(5, 1.0f), own.stream);
     MUST_SUCCEED(GroupStart());
-    const ncclResult_t refused = nccl().Broadcast(data.data(), data.data(), 5, ncclFloat32,
-                                                  own.ranks, own.comm, own.stream);
+    const ncclResult_t refused =
+        nccl().Broadcast(data.data(), data.data(), 5, ncclFloat32, own.ranks, own.comm, own.stream);
     const ncclResult_t end = nccl().GroupEnd();
     if (refused != ncclInvalidArgument || end != ncclInvalidArgument)
       return out_of_step("a root out of range gave " + text_of(refused) + ", the group's end " +
                          text_of(end));
-    MUST_SUCCEED(AllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, own.comm,
-                           own.stream));
-    return wrong(
-        differs("sum", data.get(), std::vector<float>(5, static_cast<float>(own.ranks))));
+    MUST_SUCCEED(
+        AllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, own.comm, own.stream));
+    return wrong(differs("sum", data.get(), std::vector<float>(5, static_cast<float>(own.ranks))));
   });
 }
 

@@ -22,7 +22,7 @@ struct NamedScenario {
 const std::vector<NamedScenario>& scenarios();  // processes_test.cpp
 
 struct ProcessEnd {
-  int status = 0;      // as of waitpid
+  int status = 0;  // as of waitpid
   bool timed_out = false;
   bool succeeded() const { return status == 0 && !timed_out; }
   std::string text() const;

@@ -37,10 +37,10 @@ Verdict play_split(const Rank& own, Buffers& buffers) {
   ncclComm_t child = nullptr;
   MUST_SUCCEED(CommSplit(own.comm, own.rank % 2, own.rank, &child, nullptr));
   const Rank member{own.rank / 2, (own.ranks + 1 - own.rank % 2) / 2, child, own.stream};
-  const Verdict verdict = run_cases(
-      {{Collective::kAllReduce, ncclFloat32, Op::kSum, 17, 0, false, 1},
-       {Collective::kAllGather, ncclInt32, Op::kSum, 5, 0, true, 2}},
-      member, buffers);
+  const Verdict verdict =
+      run_cases({{Collective::kAllReduce, ncclFloat32, Op::kSum, 17, 0, false, 1},
+                 {Collective::kAllGather, ncclInt32, Op::kSum, 5, 0, true, 2}},
+                member, buffers);
   if (!verdict.complaint.empty()) return verdict;
   return verdict_of("CommDestroy", nccl().CommDestroy(child));
 }
@@ -98,12 +98,12 @@ Verdict play_fork(const Rank& own, Buffers&) {
   if (child == 0) {
     float value = 1;
     ncclComm_t fresh = nullptr;
-    const bool refused = nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, own.comm,
-                                          nullptr) != ncclSuccess;
-    const bool made = nccl().CommInitAll(&fresh, 1, nullptr) == ncclSuccess &&
-                      nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, fresh, nullptr) ==
-                          ncclSuccess &&
-                      nccl().CommDestroy(fresh) == ncclSuccess;
+    const bool refused =
+        nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, own.comm, nullptr) != ncclSuccess;
+    const bool made =
+        nccl().CommInitAll(&fresh, 1, nullptr) == ncclSuccess &&
+        nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, fresh, nullptr) == ncclSuccess &&
+        nccl().CommDestroy(fresh) == ncclSuccess;
     _exit((refused ? 0 : 1) + (made ? 0 : 2));
   }
   int status = 0;
@@ -119,8 +119,8 @@ Verdict play_fork(const Rank& own, Buffers&) {
 Verdict play_mismatch(const Rank& own, Buffers&) {
   std::vector<float> data(64, 1.0f);
   const std::size_t count = own.rank == 0 ? 41 : 53;
-  const ncclResult_t result = nccl().AllReduce(data.data(), data.data(), count, ncclFloat32,
-                                               ncclSum, own.comm, nullptr);
+  const ncclResult_t result =
+      nccl().AllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, own.comm, nullptr);
   const std::string said = nccl().GetLastError(own.comm);
   if (result == ncclSuccess) return out_of_step("the mismatch was not noticed");
   if (!contains(said, "41") || !contains(said, "53"))
@@ -165,8 +165,12 @@ TEST(OnHostProcesses, AMismatchIsAnErrorOnEveryRankThatNamesBothShapes) {
 
 const std::vector<NamedScenario>& scenarios() {
   static const std::vector<NamedScenario> kScenarios{
-      {"collectives", play_collectives}, {"split", play_split},       {"messages", play_messages},
-      {"death", play_death},             {"mismatch", play_mismatch}, {"leave", play_leave},
+      {"collectives", play_collectives},
+      {"split", play_split},
+      {"messages", play_messages},
+      {"death", play_death},
+      {"mismatch", play_mismatch},
+      {"leave", play_leave},
       {"fork", play_fork},
   };
   return kScenarios;

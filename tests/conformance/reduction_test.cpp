@@ -20,11 +20,11 @@ TEST_P(CreatedReductions, SeveralLiveSideBySide) {
     ncclRedOp_t twice = ncclSum;
     ncclRedOp_t half = ncclSum;
     float scalar = 2;
-    MUST_SUCCEED(RedOpCreatePreMulSum(&twice, &scalar, ncclFloat32, ncclScalarHostImmediate,
-                                      own.comm));
+    MUST_SUCCEED(
+        RedOpCreatePreMulSum(&twice, &scalar, ncclFloat32, ncclScalarHostImmediate, own.comm));
     scalar = 0.5f;
-    MUST_SUCCEED(RedOpCreatePreMulSum(&half, &scalar, ncclFloat32, ncclScalarHostImmediate,
-                                      own.comm));
+    MUST_SUCCEED(
+        RedOpCreatePreMulSum(&half, &scalar, ncclFloat32, ncclScalarHostImmediate, own.comm));
     scalar = 1000;  // was read when the reduction was created
     for (const auto& [op, factor] : {std::pair{half, 0.5f}, {twice, 2.0f}, {half, 0.5f}}) {
       const Verdict verdict = expect_scaled_sum(own, op, factor);
@@ -55,8 +55,7 @@ TEST_P(CreatedReductions, ReadAScalarInDeviceMemoryWhenTheyRun) {
   run_in_threads(GetParam(), [](const Rank& own, Buffers&) -> Verdict {
     const Array<float> scalar(std::vector<float>{7.0f}, own.stream);
     ncclRedOp_t op = ncclSum;
-    MUST_SUCCEED(
-        RedOpCreatePreMulSum(&op, scalar.data(), ncclFloat32, ncclScalarDevice, own.comm));
+    MUST_SUCCEED(RedOpCreatePreMulSum(&op, scalar.data(), ncclFloat32, ncclScalarDevice, own.comm));
     scalar.set({4.0f});
     const Verdict verdict = expect_scaled_sum(own, op, 4.0f);
     MUST_SUCCEED(RedOpDestroy(op, own.comm));

@@ -41,8 +41,8 @@ TEST_P(Streams, KeepTheOrderOfTheirCalls) {
     std::uint64_t wanted = 1;
     for (int i = 0; i < 6; ++i) {
       // Each call reads what the one before it wrote.
-      MUST_SUCCEED(AllReduce(data.data(), data.data(), 1023, ncclUint64, ncclSum, own.comm,
-                             stream.get()));
+      MUST_SUCCEED(
+          AllReduce(data.data(), data.data(), 1023, ncclUint64, ncclSum, own.comm, stream.get()));
       wanted *= static_cast<std::uint64_t>(own.ranks);
     }
     if (Verdict late = synchronized(stream.get()); late.out_of_step) return late;
@@ -95,8 +95,8 @@ TEST_P(Streams, AbortEndsWorkThatWaitsForAPeer) {
     const OwnStream stream;
     if (Verdict none = stream.check(); none.out_of_step) return none;
     const Array<float> data(std::vector<float>(5, 1.0f), stream.get());
-    MUST_SUCCEED(AllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, own.comm,
-                           stream.get()));
+    MUST_SUCCEED(
+        AllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, own.comm, stream.get()));
     return synchronized(stream.get());
   });
   world->run([](const Rank& own, Buffers&) -> Verdict {
@@ -104,8 +104,8 @@ TEST_P(Streams, AbortEndsWorkThatWaitsForAPeer) {
     if (Verdict none = stream.check(); none.out_of_step) return none;
     const Array<float> data(std::vector<float>(5, 1.0f), nullptr);
     if (own.rank != 0)
-      MUST_SUCCEED(AllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, own.comm,
-                             stream.get()));
+      MUST_SUCCEED(
+          AllReduce(data.data(), data.data(), 5, ncclFloat32, ncclSum, own.comm, stream.get()));
     MUST_SUCCEED(CommAbort(own.comm));
     subject().memory->synchronize(stream.get());  // ends; with an error or not
     return {};
@@ -145,13 +145,12 @@ TEST_P(OnGpuGraphs, ACapturedAllReduceIsReplayedWithNewInputs) {
     const Array<float> in(filled(0), own.stream);
     const Array<float> out(filled(0), own.stream);
     // Connections are made at the first collective; that is not what is captured here.
-    MUST_SUCCEED(AllReduce(in.data(), out.data(), 777, ncclFloat32, ncclSum, own.comm,
-                           own.stream));
+    MUST_SUCCEED(AllReduce(in.data(), out.data(), 777, ncclFloat32, ncclSum, own.comm, own.stream));
     if (Verdict late = synchronized(own.stream); late.out_of_step) return late;
     if (const std::string error = memory.begin_capture(own.stream); !error.empty())
       return out_of_step(error);
-    const ncclResult_t captured = nccl().AllReduce(in.data(), out.data(), 777, ncclFloat32,
-                                                   ncclSum, own.comm, own.stream);
+    const ncclResult_t captured =
+        nccl().AllReduce(in.data(), out.data(), 777, ncclFloat32, ncclSum, own.comm, own.stream);
     void* graph = memory.end_capture(own.stream);
     all_captured.arrive_and_wait();
     if (captured != ncclSuccess || graph == nullptr)

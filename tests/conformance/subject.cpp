@@ -43,13 +43,12 @@ Result<std::unique_ptr<Subject>> open_subject(const Options& options) {
       dlopen(options.library.c_str(), RTLD_NOW | (options.global ? RTLD_GLOBAL : RTLD_LOCAL));
   if (opened->handle == nullptr)
     return Error(Code::kNotFound, "opening the library under test: " + std::string(dlerror()));
-#define SABOT_LOOK_UP(name, type)                                             \
-  opened->api.name = reinterpret_cast<decltype(opened->api.name)>(            \
-      lookup(*opened, abi::FunctionId::k##name));
+#define SABOT_LOOK_UP(name, type) \
+  opened->api.name =              \
+      reinterpret_cast<decltype(opened->api.name)>(lookup(*opened, abi::FunctionId::k##name));
   SABOT_API(SABOT_LOOK_UP)
 #undef SABOT_LOOK_UP
-  if (opened->api.GetVersion == nullptr ||
-      opened->api.GetVersion(&opened->version) != ncclSuccess)
+  if (opened->api.GetVersion == nullptr || opened->api.GetVersion(&opened->version) != ncclSuccess)
     return Error(Code::kNotFound, options.library + " has no working ncclGetVersion");
   if (options.where == Where::kHost) opened->memory = make_host_memory(opened->handle);
   if (options.where == Where::kCuda) opened->memory = SABOT_TRY(make_cuda_memory());
@@ -61,13 +60,13 @@ void set_subject(std::unique_ptr<Subject> subject) { the_subject = std::move(sub
 
 std::string reason_without(abi::FunctionId function) {
   const abi::FunctionInfo& wanted = abi::info(function);
-  if (lookup(subject(), function) != nullptr) return "";
-  if (subject().version >= wanted.since_code) {
+  // By version, not by symbol: a preloaded library may export what the real one lacks.
+  if (subject().version < wanted.since_code)
+    return note(std::string(wanted.public_name) + " came with " + std::string(wanted.since) +
+                ", this library is " + version(subject().version));
+  if (lookup(subject(), function) == nullptr)
     [&] { FAIL() << wanted.public_name << " is missing in " << subject().options.library; }();
-    return "";
-  }
-  return note(std::string(wanted.public_name) + " came with " + std::string(wanted.since) +
-              ", this library is " + version(subject().version));
+  return "";
 }
 
 std::string reason_without_ranks(int ranks) {

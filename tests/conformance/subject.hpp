@@ -34,10 +34,10 @@ enum class Where {
 
 struct Options {
   std::string library;
-  bool global = false;     // call what a program linked to the library calls, preloads included
+  bool global = false;  // call what a program linked to the library calls, preloads included
   Where where = Where::kHost;
-  std::string program;     // as started, for the command that replays a failure
-  std::string arguments;   // --library … --memory …
+  std::string program;        // as started, for the command that replays a failure
+  std::string arguments;      // --library … --memory …
   unsigned deadline_s = 120;  // of one test; reaching it ends the program
 };
 
@@ -76,11 +76,11 @@ std::string text_of(ncclResult_t result);
 
 }  // namespace sabot::conformance
 
-#define REQUIRE_NOTHING_MISSING(reason_expression)                        \
-  do {                                                                    \
-    const std::string sabot_reason_ = (reason_expression);                \
-    if (!sabot_reason_.empty()) GTEST_SKIP() << sabot_reason_;            \
-    if (::testing::Test::HasFatalFailure()) return;                       \
+#define REQUIRE_NOTHING_MISSING(reason_expression)             \
+  do {                                                         \
+    const std::string sabot_reason_ = (reason_expression);     \
+    if (!sabot_reason_.empty()) GTEST_SKIP() << sabot_reason_; \
+    if (::testing::Test::HasFatalFailure()) return;            \
   } while (0)
 #define REQUIRE_FUNCTION(name) \
   REQUIRE_NOTHING_MISSING(::sabot::conformance::reason_without(::sabot::abi::FunctionId::k##name))
@@ -88,13 +88,9 @@ std::string text_of(ncclResult_t result);
   REQUIRE_NOTHING_MISSING(::sabot::conformance::reason_without_ranks(count))
 
 // Compare results by name: "ncclInvalidArgument", not 4.
-#define EXPECT_RESULT(expected, call)                             \
-  EXPECT_EQ(::sabot::conformance::text_of(expected),              \
-            ::sabot::conformance::text_of(call))                  \
-      << #call << ", last error: "                                \
-      << ::sabot::conformance::nccl().GetLastError(nullptr)
-#define ASSERT_RESULT(expected, call)                             \
-  ASSERT_EQ(::sabot::conformance::text_of(expected),              \
-            ::sabot::conformance::text_of(call))                  \
-      << #call << ", last error: "                                \
-      << ::sabot::conformance::nccl().GetLastError(nullptr)
+#define EXPECT_RESULT(expected, call)                                                     \
+  EXPECT_EQ(::sabot::conformance::text_of(expected), ::sabot::conformance::text_of(call)) \
+      << #call << ", last error: " << ::sabot::conformance::nccl().GetLastError(nullptr)
+#define ASSERT_RESULT(expected, call)                                                     \
+  ASSERT_EQ(::sabot::conformance::text_of(expected), ::sabot::conformance::text_of(call)) \
+      << #call << ", last error: " << ::sabot::conformance::nccl().GetLastError(nullptr)

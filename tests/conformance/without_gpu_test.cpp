@@ -104,8 +104,8 @@ TEST(WithoutGpu, AnErrorInAGroupComesFromTheCallAndAgainFromItsEnd) {
   in_fresh_thread([] {
     float value = 0;
     EXPECT_RESULT(ncclSuccess, nccl().GroupStart());
-    EXPECT_RESULT(ncclInvalidArgument, nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum,
-                                                        nullptr, nullptr));
+    EXPECT_RESULT(ncclInvalidArgument,
+                  nccl().AllReduce(&value, &value, 1, ncclFloat32, ncclSum, nullptr, nullptr));
     EXPECT_RESULT(ncclInvalidArgument, nccl().GroupEnd());
     EXPECT_RESULT(ncclSuccess, nccl().GroupStart());
     EXPECT_RESULT(ncclSuccess, nccl().GroupEnd());
@@ -165,9 +165,8 @@ TEST(WithoutGpu, BuiltInReductionsCannotBeDestroyed) {
 TEST(WithoutGpu, ACreatedReductionNeedsACommunicator) {
   ncclRedOp_t op = ncclSum;
   float scalar = 2;
-  EXPECT_RESULT(ncclInvalidArgument,
-                nccl().RedOpCreatePreMulSum(&op, &scalar, ncclFloat32, ncclScalarHostImmediate,
-                                            nullptr));
+  EXPECT_RESULT(ncclInvalidArgument, nccl().RedOpCreatePreMulSum(&op, &scalar, ncclFloat32,
+                                                                 ncclScalarHostImmediate, nullptr));
 }
 
 TEST(WithoutGpu, EveryParameterThatIsListedCanBeRead) {

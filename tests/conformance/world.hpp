@@ -80,11 +80,11 @@ std::string ranks_name(const ::testing::TestParamInfo<int>& info);
 }  // namespace sabot::conformance
 
 // Inside a body: a call that must succeed for the ranks to stay in step.
-#define MUST_SUCCEED(call)                                                       \
-  do {                                                                           \
-    ::sabot::conformance::Verdict sabot_verdict_ =                               \
+#define MUST_SUCCEED(call)                                                          \
+  do {                                                                              \
+    ::sabot::conformance::Verdict sabot_verdict_ =                                  \
         ::sabot::conformance::verdict_of(#call, ::sabot::conformance::nccl().call); \
-    if (!sabot_verdict_.complaint.empty()) return sabot_verdict_;                \
+    if (!sabot_verdict_.complaint.empty()) return sabot_verdict_;                   \
   } while (0)
 
 // The suites run in worlds of every size that the subject has devices for.

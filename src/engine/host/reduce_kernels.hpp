@@ -20,8 +20,10 @@ struct FloatArithmetic {
   using Accumulator = decltype(Format::decode(Stored{}));
   SABOT_INLINE Accumulator take(Stored value) { return Format::decode(value); }
   SABOT_INLINE Accumulator combine(Accumulator a, Accumulator b) {
-    if constexpr (kProduct) return a * b;
-    else return a + b;
+    if constexpr (kProduct)
+      return a * b;
+    else
+      return a + b;
   }
   SABOT_INLINE Stored give(Accumulator value, std::uint32_t divisor) {
     using Lane = decltype(value[0] + value[0]);
@@ -39,9 +41,12 @@ struct IntegerQuotient {
   using Stored = Vector<Unsigned, kVectorBytes>;
 
   SABOT_INLINE Stored of(Stored value, std::uint32_t divisor) {
-    if constexpr (sizeof(Integer) == 1) return by_parts<U8>(value, static_cast<float>(divisor));
-    else if constexpr (sizeof(Integer) == 4) return by_parts<Half>(value, double{1} * divisor);
-    else return by_lanes(value, divisor);
+    if constexpr (sizeof(Integer) == 1)
+      return by_parts<U8>(value, static_cast<float>(divisor));
+    else if constexpr (sizeof(Integer) == 4)
+      return by_parts<Half>(value, double{1} * divisor);
+    else
+      return by_lanes(value, divisor);
   }
 
  private:
@@ -65,8 +70,10 @@ struct IntegerQuotient {
   SABOT_INLINE Half quotient(Half value, double divisor) {
     constexpr std::int32_t kTop = -0x7fffffff - 1;
     F64 wide;
-    if constexpr (std::is_signed_v<Integer>) wide = __builtin_convertvector(value, F64);
-    else wide = __builtin_convertvector(value ^ kTop, F64) + 0x1p31;
+    if constexpr (std::is_signed_v<Integer>)
+      wide = __builtin_convertvector(value, F64);
+    else
+      wide = __builtin_convertvector(value ^ kTop, F64) + 0x1p31;
     // The divisor is at least 2, so that unsigned quotients fit as well.
     return __builtin_convertvector(wide / (F64{} + divisor), Half);
   }
@@ -88,8 +95,10 @@ struct IntegerArithmetic {
   using Accumulator = Stored;
   SABOT_INLINE Accumulator take(Stored value) { return value; }
   SABOT_INLINE Accumulator combine(Accumulator a, Accumulator b) {
-    if constexpr (kProduct) return a * b;
-    else return a + b;
+    if constexpr (kProduct)
+      return a * b;
+    else
+      return a + b;
   }
   SABOT_INLINE Stored give(Accumulator value, std::uint32_t divisor) {
     if (divisor == 1) return value;
@@ -103,8 +112,10 @@ struct IntegerOrder {
   using Accumulator = Stored;
   SABOT_INLINE Accumulator take(Stored value) { return value; }
   SABOT_INLINE Accumulator combine(Accumulator a, Accumulator b) {
-    if constexpr (kMax) return a > b ? a : b;
-    else return a < b ? a : b;
+    if constexpr (kMax)
+      return a > b ? a : b;
+    else
+      return a < b ? a : b;
   }
   SABOT_INLINE Stored give(Accumulator value, std::uint32_t) { return value; }
 };
@@ -170,8 +181,10 @@ SABOT_INLINE std::size_t reduce_blocks(char* destination, const void* const* sou
     }
     for (int k = 0; k < kUnroll; ++k) {
       char* to = destination + offset + kStep * static_cast<unsigned>(k);
-      if constexpr (kStreaming) store_streaming(to, Operation::give(total[k], divisor));
-      else store(to, Operation::give(total[k], divisor));
+      if constexpr (kStreaming)
+        store_streaming(to, Operation::give(total[k], divisor));
+      else
+        store(to, Operation::give(total[k], divisor));
     }
   }
   return offset;
@@ -179,8 +192,8 @@ SABOT_INLINE std::size_t reduce_blocks(char* destination, const void* const* sou
 
 template <typename Operation>
 SABOT_REDUCE_TARGET void reduce_elements(void* destination, const void* const* sources,
-                                         int source_count, std::size_t count,
-                                         std::uint32_t divisor, bool streaming) {
+                                         int source_count, std::size_t count, std::uint32_t divisor,
+                                         bool streaming) {
   using Stored = typename Operation::Stored;
   constexpr std::size_t kElementBytes = sizeof(Stored{}[0]);
   constexpr int kUnroll = 4;
@@ -263,8 +276,7 @@ constexpr detail::KernelTable make_kernel_table(const char* name) {
   fill_float_row<Float16Format, std::int16_t, 0x7c00, false>(table, DataType::kFloat16);
   fill_float_row<Bfloat16Format, std::int16_t, 0x7f80, false>(table, DataType::kBfloat16);
   fill_float_row<Float32Format, std::int32_t, 0x7f800000, false>(table, DataType::kFloat32);
-  fill_float_row<Float64Format, std::int64_t, 0x7ff0000000000000, false>(table,
-                                                                         DataType::kFloat64);
+  fill_float_row<Float64Format, std::int64_t, 0x7ff0000000000000, false>(table, DataType::kFloat64);
   // e4m3 has no infinity; 0x7e is its largest number, and everything above is NaN.
   fill_float_row<Float8e4m3Format, std::int8_t, 0x7e, false>(table, DataType::kFloat8e4m3);
   fill_float_row<Float8e5m2Format, std::int8_t, 0x7c, true>(table, DataType::kFloat8e5m2);

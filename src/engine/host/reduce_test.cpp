@@ -155,14 +155,17 @@ Code expected(const Reduction& reduction, const std::vector<const unsigned char*
     const int shift = static_cast<int>(64 - 8 * bytes_of(type));
     if (!is_signed(type)) return (total & mask) / reduction.divisor;
     return static_cast<Code>((static_cast<std::int64_t>(total << shift) >> shift) /
-                             std::int64_t{reduction.divisor}) & mask;
+                             std::int64_t{reduction.divisor}) &
+           mask;
   }
   double total = decode(type, read(type, sources[0] + at));
   for (std::size_t i = 1; i < sources.size(); ++i)
     total = combine_floats(type, reduction.op, total, decode(type, read(type, sources[i] + at)));
   if (divides) {
-    if (type == DataType::kFloat64) total = total / reduction.divisor;
-    else total = static_cast<float>(total) / static_cast<float>(reduction.divisor);
+    if (type == DataType::kFloat64)
+      total = total / reduction.divisor;
+    else
+      total = static_cast<float>(total) / static_cast<float>(reduction.divisor);
   }
   return encode(type, total);
 }
@@ -227,8 +230,8 @@ TEST(Reduce, EveryTypeOpAndSourceCountMatchesTheReferenceForCountsUpTo67) {
           const std::size_t bytes = count * bytes_of(type);
           Bytes got(wanted.size() + 64, kGuard);
           detail::reduce_with(kernels, reduction, got.data(), inputs.sources, count);
-          ASSERT_TRUE(std::equal(got.begin(), got.begin() + static_cast<long>(bytes),
-                                 wanted.begin()))
+          ASSERT_TRUE(
+              std::equal(got.begin(), got.begin() + static_cast<long>(bytes), wanted.begin()))
               << describe(kernels, reduction, sources) << ", count " << count;
           ASSERT_EQ(std::count(got.begin() + static_cast<long>(bytes), got.end(), kGuard),
                     static_cast<long>(got.size() - bytes))
@@ -294,8 +297,8 @@ TEST(Reduce, TheDestinationMayBeAnyOfTheSources) {
         Bytes destination = inputs.bytes[alias];
         sources[alias] = destination.data();
         detail::reduce_with(kernels, reduction, destination.data(), sources, kCount);
-        ASSERT_EQ(destination, wanted) << describe(kernels, reduction, 4) << " in place of "
-                                       << alias;
+        ASSERT_EQ(destination, wanted)
+            << describe(kernels, reduction, 4) << " in place of " << alias;
       }
     }
   });
@@ -382,9 +385,9 @@ std::vector<Element> reduced(DataType type, ReduceOp op,
 
 TEST(Reduce, Float16AccumulatesInFloat32AndRoundsOnce) {
   // 2048 + 1 is a tie that float16 alone would round back to 2048, twice.
-  EXPECT_EQ(reduced<std::uint16_t>(DataType::kFloat16, ReduceOp::kSum,
-                                   {{0x6800}, {0x3c00}, {0x3c00}}),
-            std::vector<std::uint16_t>{0x6801});
+  EXPECT_EQ(
+      reduced<std::uint16_t>(DataType::kFloat16, ReduceOp::kSum, {{0x6800}, {0x3c00}, {0x3c00}}),
+      std::vector<std::uint16_t>{0x6801});
 }
 
 TEST(Reduce, SourcesAreAddedInTheOrderGiven) {
