@@ -232,6 +232,21 @@ sys.exit(40 + count)
         os.close(master)
         self.assertEqual(os.waitstatus_to_exitcode(status), 41)
 
+    def test_ctrl_z_without_a_shell_stops_nobody_for_ever(self):
+        self.write("counter.py", self.COUNTER)
+        pid, master = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execve(self.sabot, [self.sabot, "run", "--quiet", "--", sys.executable,
+                                   "counter.py"], self.environment)
+        self.assertTrue(until((self.folder / "ready").exists))
+        os.write(master, b"\x1a")
+        os.write(master, b"\x03")
+        self.assertTrue(until((self.folder / "count").exists))
+        _, status = os.waitpid(pid, 0)
+        os.close(master)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 41)
+
     def test_a_command_that_dies_of_the_signal_is_128_plus_n(self):
         process = subprocess.Popen([self.sabot, "run", "--quiet", "--", "sh", "-c",
                                     "touch ready; exec sleep 100"], cwd=self.folder,
@@ -331,6 +346,14 @@ class RealLibrary(TreeTest):
                                   staged_tree.PARTS.linked_static)
             self.assertEqual((done.status, done.out), (3, ""), engine)
             self.assertIn("NCCL is linked statically into", done.err)
+
+    def test_c4_calls_through_a_handle_are_reported_as_bypassed(self):
+        library = staged_tree.PARTS.stub_folder + "/libnccl.so.2"
+        done = self.run_sabot("run", "--engine", "real", "--", staged_tree.PARTS.handle, library)
+        self.assertEqual(done.status, 3)
+        self.assertIn("AllReduce=0\n", done.out)
+        self.assertRegex(done.err, r"\[sabot\] nothing was attached: process .*handle .*: .*"
+                                   r"libnccl.so.2 is in this process, but no call reached it")
 
     def test_a_library_that_is_named_and_missing_is_status_2(self):
         done = self.run_linked("--real-nccl", "/gone/libnccl.so.2")

@@ -19,7 +19,7 @@ constexpr const char* kExample = R"(  sabot = 1
   budget = 1                     # at most once in the run, restarts included
 )";
 
-constexpr const char* kExamples = R"(  sabot scenario check share/sabot/scenarios/*.toml
+constexpr const char* kExamples = R"(  sabot scenario check faults/*.toml
   sabot scenario show nic-dies.toml
   sabot scenario show --fault 'AllReduce[rank=1,nth=3]=error(SystemError)'
 )";

@@ -22,7 +22,7 @@ class Parts:
     def __init__(self, words):
         parser = argparse.ArgumentParser()
         for name in ("cli", "preload", "standin", "demo-program", "linked", "linked-static",
-                     "stub-folder"):
+                     "handle", "stub-folder"):
             parser.add_argument("--" + name)
         options, self.rest = parser.parse_known_args(words)
         self.__dict__.update(vars(options))

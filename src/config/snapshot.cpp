@@ -69,7 +69,9 @@ std::optional<std::uint64_t> parse_number(const Knob& knob, std::string_view tex
       return ns.ok() ? std::optional(*ns) : std::nullopt;
     }
     case Kind::kText:
-    case Kind::kPath: return text.size() <= kTextBytesMax ? std::optional(0) : std::nullopt;
+    case Kind::kPath:
+      if (!knob.foreign && text.size() > kTextBytesMax) return std::nullopt;
+      return 0;
   }
   return std::nullopt;
 }

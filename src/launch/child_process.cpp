@@ -105,6 +105,16 @@ std::optional<Ending> collect(pid_t child) {
 // The kernel sends a terminal's signals to the whole job; everything else came to us alone.
 bool came_from_terminal(const siginfo_t& event) { return event.si_code == SI_KERNEL; }
 
+// Stops this process if the kernel would have: not where no shell is left that could continue it.
+void stop_as_usual() {
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::raise(SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+}
+
 }  // namespace
 
 Result<Ending> run_child(const std::string& program, const std::vector<std::string>& words,
@@ -118,8 +128,7 @@ Result<Ending> run_child(const std::string& program, const std::vector<std::stri
       continue;
     }
     if (!came_from_terminal(event)) ::kill(child, event.si_signo);
-    // Stopping is what the signal is for; SIGTSTP itself is blocked here.
-    if (event.si_signo == SIGTSTP) ::raise(SIGSTOP);
+    if (event.si_signo == SIGTSTP) stop_as_usual();
   }
 }
 

@@ -34,6 +34,8 @@ class Child : public run::ScratchFolder {
   static pid_t launcher_of(const std::string& line) {
     const pid_t launcher = ::fork();
     if (launcher == 0) {
+      // A job of its own with this process as its shell: the kernel stops no job that has none.
+      ::setpgid(0, 0);
       const Result<Ending> ending = shell(line);
       ::_exit(ending.ok() ? ending->shell_status() : 99);
     }
