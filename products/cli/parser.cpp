@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 
 #include "base/text.hpp"
 #include "cli/terminal.hpp"
@@ -14,12 +15,19 @@ namespace {
 constexpr std::size_t kTextColumn = 26;
 constexpr std::size_t kLineWidth = 80;
 
+// Characters, not bytes: continuation bytes of UTF-8 take no place on a line.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  }));
+}
+
 // Breaks text at spaces; every line but the first is indented.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;
   for (const std::string_view word : split(text, ' ')) {
-    if (column > indent && column + 1 + word.size() > kLineWidth) {
+    if (column > indent && column + 1 + width_of(word) > kLineWidth) {
       out.append("\n").append(indent, ' ');
       column = indent;
     } else if (column > indent) {
@@ -27,7 +35,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
       ++column;
     }
     out.append(word);
-    column += word.size();
+    column += width_of(word);
   }
   return out;
 }
