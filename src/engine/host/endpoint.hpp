@@ -111,18 +111,30 @@ class Task {
   Status status_;
 };
 
-// How a caller waits between two advance() calls that were blocked: spins while there is a
-// processor for every rank, gives way from the start otherwise, and sleeps in growing naps after
-// about 1 ms, so that a rank that waits long costs next to nothing. reset() after progress.
+// How a caller waits between two advance() calls that were blocked: spins for microseconds while
+// there is a processor for every rank, then (oversubscribed: from the start) gives way, and sleeps
+// in growing naps after about 1 ms, so that a rank that waits long costs next to nothing. One for
+// each wait, or reset() after progress: how a wait ends teaches the next ones of this process
+// whether spinning helps.
 class Waiter {
  public:
-  explicit Waiter(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+  explicit Waiter(bool oversubscribed) : oversubscribed_(oversubscribed) { begin(); }
+  ~Waiter() { end(); }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
   void pause();
-  void reset() { rounds_ = 0; }
+  void reset() {
+    end();
+    begin();
+  }
 
  private:
+  void begin();
+  void end() const;
   void pause_long();
   bool oversubscribed_;
+  std::uint32_t spins_ = 0;  // rounds of this wait that spin
   std::uint32_t rounds_ = 0;
   std::uint64_t since_ns_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "engine/host/endpoint.hpp"
 #include "engine/host/state.hpp"
@@ -16,9 +17,13 @@
 namespace sabot::host {
 namespace {
 
-// About 5 us. Longer is of no use: where nobody else wants the processor, giving way costs 0.3 us a
-// round; where somebody does, it may be the very peer that is waited for.
-constexpr std::uint32_t kSpinRounds = 200;
+// A round is about 25 ns, so at most 5 us: where nobody else wants the processor, giving way costs
+// only 0.3 us a round; where somebody does, it may be the very peer that is waited for.
+constexpr std::uint32_t kSpinsMax = 200;
+constexpr std::uint32_t kSpinsMin = 8;
+// A wait that ends so soon after giving way ended because of it: the peer shares this processor,
+// whatever the affinity masks promise.
+constexpr std::uint32_t kYieldsThatHelp = 8;
 constexpr std::uint32_t kRoundsPerClockRead = 32;  // a clock read costs 20 to 50 ns
 constexpr std::uint64_t kAwakeNs = 1'000'000;
 constexpr std::uint64_t kNapNsMin = 50'000;
@@ -31,6 +36,9 @@ inline void relax() {
   asm volatile("yield");
 #endif
 }
+
+// What the waits of this process have learnt. Relaxed: a hint, nothing hangs on it.
+std::atomic<std::uint32_t> learnt_spins{kSpinsMax};
 
 void nap(std::uint64_t ns) {
   const timespec duration{0, static_cast<long>(ns)};
@@ -46,9 +54,24 @@ std::uint64_t now_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+void Waiter::begin() {
+  rounds_ = 0;
+  spins_ = oversubscribed_ ? 0 : learnt_spins.load(std::memory_order_relaxed);
+}
+
+void Waiter::end() const {
+  if (oversubscribed_ || rounds_ == 0) return;
+  if (rounds_ <= spins_) {
+    if (spins_ < kSpinsMax)
+      learnt_spins.store(std::min(spins_ + kSpinsMin, kSpinsMax), std::memory_order_relaxed);
+  } else if (rounds_ <= spins_ + kYieldsThatHelp && spins_ > kSpinsMin) {
+    learnt_spins.store(std::max(spins_ / 2, kSpinsMin), std::memory_order_relaxed);
+  }
+}
+
 void Waiter::pause() {
   const std::uint32_t round = rounds_++;
-  if (!oversubscribed_ && round < kSpinRounds) {
+  if (round < spins_) {
     relax();
     return;
   }
@@ -56,7 +79,7 @@ void Waiter::pause() {
 }
 
 void Waiter::pause_long() {
-  const std::uint32_t round = rounds_ - 1 - (oversubscribed_ ? 0 : kSpinRounds);
+  const std::uint32_t round = rounds_ - 1 - spins_;
   if (round == 0) since_ns_ = now_ns();
   if (round % kRoundsPerClockRead != kRoundsPerClockRead - 1) {
     sched_yield();
