@@ -2,12 +2,14 @@
 
     python3 torch_codes.py PATH_OF_SABOT [--ranks N] [--out FILE]
 
-One job per function loops over the codes 1 to 8: the n-th call of the function returns code n on every rank,
-so that no rank waits for another. Rows: function × code → exception class and the line that names the code.
-The last line counts the cells where the injected fault reached Python with its text.
+A job per collective loops over the codes 1 to 8: the n-th call of the function returns code n on every rank, so
+that no rank waits for another. Creation and destruction happen once in a group's life: there it is a job per code.
+Rows: function × code → exception class, the line that names the code, and whether the text names the fault. A job
+without an answer within its deadline is a row too ("hangs"): that is what a training job would meet.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import socket
@@ -16,12 +18,9 @@ import sys
 
 CODES = ["UnhandledCudaError", "SystemError", "InternalError", "InvalidArgument", "InvalidUsage", "RemoteError",
          "InProgress", "Timeout"]
-FUNCTIONS = {
-    "AllReduce": "all_reduce", "AllGather": "all_gather_into_tensor", "ReduceScatter": "reduce_scatter_tensor",
-    "Broadcast": "broadcast", "AlltoAll": "all_to_all_single", "CommInitRankConfig": "init",
-    "CommDestroy": "destroy",
-}
-LIFECYCLE = ("CommInitRankConfig", "CommDestroy")  # once in a group's life
+COLLECTIVES = ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AlltoAll"]
+LIFECYCLE = ["CommInitRankConfig", "CommDestroy"]
+JOB_SECONDS = 45
 
 
 def collective(name):
@@ -40,14 +39,6 @@ def collective(name):
     return calls[name]
 
 
-def start_group(rank, ranks, port):
-    import torch
-    import torch.distributed as dist
-
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
-
-
 def observe(action):
     """{"class", "text"} of what the action raised, class "none" if nothing."""
     try:
@@ -57,24 +48,25 @@ def observe(action):
         return {"class": type(error).__name__, "text": str(error)}
 
 
-def lifecycle(name, rank, ranks, port):
-    """init or destroy: a process group per code, as both happen once in a group's life."""
+def lifecycle(name):
+    """The one observation of a group's life: its creation at the first collective, or its destruction."""
     import torch.distributed as dist
 
-    start_group(rank, ranks, port)
-    seen = observe(collective("AllReduce")) if name == "CommInitRankConfig" else None
-    ended = observe(dist.destroy_process_group)
-    return seen if name == "CommInitRankConfig" else ended
+    created = observe(collective("AllReduce"))
+    return created if name == "CommInitRankConfig" else observe(dist.destroy_process_group)
 
 
 def run_rank(rank, name, ranks, port, queue):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks),
-                      TORCH_NCCL_DUMP_ON_TIMEOUT="0")
-    rows = []
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), TORCH_NCCL_DUMP_ON_TIMEOUT="0",
+                      TORCH_NCCL_NONBLOCKING_TIMEOUT="15")
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
     if name in LIFECYCLE:
-        rows = [lifecycle(name, rank, ranks, port + code) for code in range(len(CODES))]
+        rows = [lifecycle(name)]
     else:
-        start_group(rank, ranks, port)
         call = collective(name)
         rows = [observe(call) for _ in CODES]
     queue.put((rank, rows))
@@ -90,21 +82,43 @@ def free_port():
 
 
 def job(name, ranks):
+    """Runs inside `sabot run`: starts the ranks, prints rank 0's rows as one JSON line."""
     import multiprocessing
+    import queue as queues
 
     context = multiprocessing.get_context("spawn")
     queue, port = context.Queue(), free_port()
     processes = [context.Process(target=run_rank, args=(r, name, ranks, port, queue)) for r in range(ranks)]
     for process in processes:
         process.start()
-    rows = dict(queue.get(timeout=90) for _ in processes)
+    try:
+        rows = dict(queue.get(timeout=JOB_SECONDS) for _ in processes)[0]
+    except queues.Empty:
+        rows = [{"class": "hangs", "text": f"no answer within {JOB_SECONDS} s"}]
     for process in processes:
-        process.join(30)
-    print(json.dumps(rows[0]))
+        process.join(5)
+        process.kill()
+    print(json.dumps(rows), flush=True)
+    os._exit(0)
 
 
-def fault_line(name):
-    return ";".join(f"{name.lower()}-{i + 1}: {name}[nth={i + 1}]=error({code})" for i, code in enumerate(CODES))
+def observed(options, name, faults):
+    command = [options.sabot, "run", "--engine", "real", "--run-folder",
+               f"runs/codes-{os.getpid()}-{abs(hash(faults))}", "--fault", faults, "--", sys.executable, __file__,
+               options.sabot, "--ranks", str(min(2, options.ranks)), "--job", name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS + 60)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[{")]
+    if not lines:
+        raise RuntimeError(f"{name}: no rows\n{done.stdout}\n{done.stderr}")
+    return json.loads(lines[-1])
+
+
+def rows_of(options, name):
+    if name in LIFECYCLE:
+        return [observed(options, name, f"x: {name}[nth=1]=error({code})")[0] for code in CODES]
+    faults = ";".join(f"code-{i + 1}: {name}[nth={i + 1}]=error({code})" for i, code in enumerate(CODES))
+    rows = observed(options, name, faults)
+    return rows if len(rows) == len(CODES) else rows * len(CODES)
 
 
 def line_with_code(text):
@@ -124,26 +138,17 @@ def main():
     if options.job:
         return job(options.job, options.ranks)
     table = ["| function | code | exception | text | names the fault |", "|---|---|---|---|---|"]
-    reached = cells = 0
-    for name in FUNCTIONS:
-        command = [options.sabot, "run", "--engine", "real", "--fault", fault_line(name), "--", sys.executable,
-                   __file__, options.sabot, "--ranks", str(min(2, options.ranks)), "--job", name]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-        except subprocess.TimeoutExpired as late:
-            print(f"{name}: no answer within {late.timeout} s\n{late.stdout}\n{late.stderr}")
-            return 1
-        lines = [line for line in done.stdout.splitlines() if line.startswith("[{")]
-        if not lines:
-            print(done.stdout, done.stderr, sep="\n")
-            return 1
-        for code, row in zip(CODES, json.loads(lines[-1])):
-            named = "injected by Sabot" in row["text"]
-            cells += 1
-            reached += named
-            table.append(f"| {name} | {code} | {row['class']} | {line_with_code(row['text'])} | "
-                         f"{'yes' if named else 'no'} |")
-    text = "\n".join(table) + f"\n\n{reached} of {cells} injected errors reached Python with the fault's text.\n"
+    cells = []
+    with concurrent.futures.ThreadPoolExecutor(len(COLLECTIVES + LIFECYCLE)) as pool:
+        functions = COLLECTIVES + LIFECYCLE
+        for name, rows in zip(functions, pool.map(lambda n: rows_of(options, n), functions)):
+            for code, row in zip(CODES, rows):
+                cells.append(("injected by Sabot" in row["text"], row["class"], code))
+                table.append(f"| {name} | {code} | {row['class']} | {line_with_code(row['text'])} | "
+                             f"{'yes' if cells[-1][0] else 'no'} |")
+    named = sum(cell[0] for cell in cells)
+    raised = sum(cell[1] not in ("none", "hangs") for cell in cells)
+    text = "\n".join(table) + (f"\n\n{len(cells)} cells: {raised} raised in Python, {named} with the fault's name.\n")
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(text)
