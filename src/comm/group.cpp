@@ -17,27 +17,58 @@ constinit thread_local int group_depth = 0;
 namespace {
 
 struct Group {
+  const Process* owner = &process();
   std::vector<std::unique_ptr<life::Job>> jobs;
   std::vector<std::shared_ptr<Batch>> batches;
   Status failure;
-
-  ~Group() {
-    for (const auto& job : jobs) {
-      life::give_up(*job, Error(Code::kInvalidUsage, "its thread ended inside a group"));
-    }
-  }
 };
 
-// Made at the first group of a thread: a thread that uses none pays nothing.
-std::unique_ptr<Group>& this_group() {
-  static thread_local std::unique_ptr<Group> group;
-  return group;
+Error opened_before_fork() {
+  return Error(Code::kInvalidUsage,
+               "the group was opened by the process that forked this one; open groups after fork");
 }
 
-Group& open_group() {
-  std::unique_ptr<Group>& group = this_group();
-  if (group == nullptr) group = std::make_unique<Group>();
-  return *group;
+void give_up_jobs(Group& group, const Error& why) {
+  for (const auto& job : group.jobs) life::give_up(*job, why);
+  group.jobs.clear();
+}
+
+// The group of one thread, made when something is first put into it. In a forked child it holds
+// what belongs to the parent; that is forgotten, since ending it would reach into the parent's
+// communicators.
+class OpenGroup {
+ public:
+  ~OpenGroup() {
+    const std::unique_ptr<Group> left = take();
+    if (left) give_up_jobs(*left, Error(Code::kInvalidUsage, "its thread ended inside a group"));
+  }
+
+  Group& get() {
+    const bool inherited = forget_inherited();
+    if (group_ == nullptr) group_ = std::make_unique<Group>();
+    if (inherited) group_->failure = opened_before_fork();
+    return *group_;
+  }
+  std::unique_ptr<Group> take() {
+    if (!forget_inherited()) return std::move(group_);
+    auto empty = std::make_unique<Group>();
+    empty->failure = opened_before_fork();
+    return empty;
+  }
+
+ private:
+  bool forget_inherited() {
+    if (group_ == nullptr || group_->owner == &process()) return false;
+    static_cast<void>(group_.release());  // NOLINT: never freed, see above
+    return true;
+  }
+
+  std::unique_ptr<Group> group_;
+};
+
+OpenGroup& this_group() {
+  static thread_local OpenGroup group;
+  return group;
 }
 
 Error lonely_self_exchange(int rank) {
@@ -148,11 +179,10 @@ ncclResult_t group_end(const Options& options) {
                   Error(Code::kInvalidUsage, "no group is open; call ncclGroupStart first"));
   }
   if (--group_depth > 0) return ncclSuccess;
-  const std::unique_ptr<Group> group = std::move(this_group());
+  const std::unique_ptr<Group> group = this_group().take();
   if (group == nullptr) return ncclSuccess;
   if (!group->failure.ok()) {
-    for (const auto& job : group->jobs) life::give_up(*job, group->failure.error());
-    group->jobs.clear();
+    give_up_jobs(*group, group->failure.error());
     return report(options, "ncclGroupEnd", group->failure.error());
   }
   const ncclResult_t created = run_jobs(options, std::move(group->jobs));
@@ -167,11 +197,9 @@ Result<float> group_simulate_end() {
     return Error(Code::kInvalidUsage, "no group is open; call ncclGroupStart first");
   }
   if (--group_depth > 0) return 0.0F;
-  const std::unique_ptr<Group> group = std::move(this_group());
+  const std::unique_ptr<Group> group = this_group().take();
   if (group == nullptr) return 0.0F;
-  const Error simulated(Code::kInvalidUsage, "the group was only simulated");
-  for (const auto& job : group->jobs) life::give_up(*job, simulated);
-  group->jobs.clear();
+  give_up_jobs(*group, Error(Code::kInvalidUsage, "the group was only simulated"));
   if (!group->failure.ok()) return Error(group->failure.error());
   float longest = 0;
   for (const auto& batch : group->batches) longest = std::max(longest, estimate_us(*batch));
@@ -179,18 +207,20 @@ Result<float> group_simulate_end() {
 }
 
 void add_to_group(const CommRef& comm, Issued operation) {
-  std::vector<std::shared_ptr<Batch>>& batches = open_group().batches;
+  std::vector<std::shared_ptr<Batch>>& batches = this_group().get().batches;
   auto found = std::find_if(batches.begin(), batches.end(),
                             [&](const auto& batch) { return &batch->comm() == comm.get(); });
   if (found == batches.end()) found = batches.insert(found, std::make_shared<Batch>(comm));
   (*found)->operations().push_back(std::move(operation));
 }
 
-void add_to_group(std::unique_ptr<life::Job> job) { open_group().jobs.push_back(std::move(job)); }
+void add_to_group(std::unique_ptr<life::Job> job) {
+  this_group().get().jobs.push_back(std::move(job));
+}
 
 ncclResult_t refuse(const Options& options, const char* function, const Error& error) {
-  if (in_group() && open_group().failure.ok()) {
-    open_group().failure = Error(error).context(function);
+  if (in_group() && this_group().get().failure.ok()) {
+    this_group().get().failure = Error(error).context(function);
   }
   return report(options, function, error);
 }

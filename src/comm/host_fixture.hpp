@@ -1,4 +1,7 @@
 // For tests: the host engine's table with NCCL's names, and ranks as threads or forked processes.
+//
+// A rank answers with a text, so that a test compares whole results and whole messages of all ranks
+// at once; pids and addresses in them are replaced.
 #pragma once
 
 #include <gmock/gmock.h>

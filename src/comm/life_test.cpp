@@ -362,6 +362,22 @@ TEST(Fork, LeavesTheChildWithoutItsParentsCommunicators) {  // case C17
       << "the parent goes on";
 }
 
+TEST(Fork, InsideAGroupLeavesTheGroupToTheParent) {  // case C17
+  const Host host;
+  const Clique clique(host, 2);
+  int in = 3;
+  std::vector<int> out(2);
+  host.GroupStart();
+  host.AllReduce(&in, &out[0], 1, ncclInt32, ncclSum, clique[0], nullptr);
+  ForkedRanks child(1, [&](int) { return host.say(host.GroupEnd()); });
+  EXPECT_EQ(child.answers(),
+            Texts{"5 ncclGroupEnd: the group was opened by the process that forked "
+                  "this one; open groups after fork"});
+  host.AllReduce(&in, &out[1], 1, ncclInt32, ncclSum, clique[1], nullptr);
+  EXPECT_EQ(host.say(host.GroupEnd()), "ok");
+  EXPECT_EQ(list(out), "6 6");
+}
+
 TEST(Fork, WhileOtherThreadsUseTheEngineDoesNotHangTheChild) {  // case C17
   const Host host;
   std::atomic<bool> stop{false};

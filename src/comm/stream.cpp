@@ -77,6 +77,7 @@ void Stream::work() {
     if (entries_.empty()) return;
     Entry entry = std::move(entries_.front());
     entries_.pop_front();
+    changed_.notify_all();  // there is room
     lock.unlock();
     run(entry);
     lock.lock();

@@ -3,7 +3,11 @@
 
 #include <poll.h>
 
+#include <atomic>
+
 #include "comm/host_fixture.hpp"
+
+extern "C" const char* sabot_stream_c_test(void);
 
 namespace sabot::comm {
 namespace {
@@ -19,6 +23,8 @@ class StreamHandle {
  private:
   cudaStream_t stream_ = nullptr;
 };
+
+TEST(Stream, WorksFromC) { EXPECT_EQ(sabot_stream_c_test(), nullptr); }
 
 TEST(Stream, RunsBehindTheCallerInOrder) {
   const Host host;
@@ -161,6 +167,31 @@ TEST(Stream, HeldByAMissingPeerIsReleasedByAbort) {
             "rank 0");
 }
 
+TEST(Stream, WithAFullQueueHoldsTheCallerUntilThereIsRoom) {
+  const Host host;
+  const Clique clique(host, 2);
+  const StreamHandle stream;
+  int value = 1;
+  std::atomic<int> issued{0};
+  std::thread issuer([&] {
+    for (int i = 0; i < 1100; ++i) {
+      host.AllReduce(&value, &value, 1, ncclInt32, ncclMax, clique[0], stream);
+      issued.fetch_add(1);
+    }
+  });
+  // One entry runs, 1024 wait; the peer that would let it go on has not called.
+  for (int i = 0; i < 5000 && issued.load() < 1025; ++i) ::poll(nullptr, 0, 1);
+  ::poll(nullptr, 0, 20);
+  EXPECT_EQ(issued.load(), 1025);
+  int other = 5;
+  for (int i = 0; i < 1100; ++i) {
+    host.AllReduce(&other, &other, 1, ncclInt32, ncclMax, clique[1], nullptr);
+  }
+  issuer.join();
+  EXPECT_EQ(host.say(sabot_stream_synchronize(stream)), "ok");
+  EXPECT_EQ(value, 5);
+}
+
 TEST(Stream, DestroyedWithWorkLeftStillRunsIt) {
   const Host host;
   const Clique clique(host, 2);
@@ -191,7 +222,9 @@ TEST(Stream, DestroyOfACommunicatorWaitsForItsOperations) {
   });
   EXPECT_EQ(host.say(host.CommDestroy(comms[0])), "ok");
   EXPECT_EQ(value, 2);
+  EXPECT_EQ(host.say(sabot_stream_synchronize(stream)), "ok");
   late.join();
+  EXPECT_EQ(other, 2);
   EXPECT_EQ(host.say(host.CommDestroy(comms[1])), "ok");
 }
 
