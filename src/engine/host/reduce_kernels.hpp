@@ -139,8 +139,8 @@ struct FloatOrder {
   }
   SABOT_INLINE Stored give(Accumulator value, std::uint32_t) {
     Stored bits = flip(value);
-    // One below infinity is the largest finite number.
-    if constexpr (kSaturates) bits = (bits & kMagnitude) == kInfinity ? bits - 1 : bits;
+    // One below infinity is the largest finite number; a comparison is -1 where it holds.
+    if constexpr (kSaturates) bits = bits + ((bits & kMagnitude) == kInfinity);
     return value == kNeutral ? Stored{} + kMagnitude : bits;
   }
 };
@@ -233,6 +233,7 @@ SABOT_REDUCE_TARGET void scale_elements(void* destination, const void* source, s
     const auto value = Product::take(load<Stored>(from + offset));
     store(to + offset, Product::give(Product::combine(value, factor), 1));
   }
+  if (offset == bytes) return;  // an empty buffer may be null
   Stored padded{};
   std::memcpy(&padded, from + offset, bytes - offset);
   const auto result = Product::give(Product::combine(Product::take(padded), factor), 1);
