@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes everything that follows from the API spec: headers, tables, entries, export lists, reference.
+"""Makes everything that follows from the API spec: headers, tables, entries, lists, reference.
 
     generate.py --spec api/nccl_api.toml --out BUILD/generated [--nccl-version 2.30.7]
     generate.py --spec api/nccl_api.toml --header-only FILE --nccl-version 2.28.9
@@ -9,7 +9,7 @@ Outputs under --out:
     include/nccl.h                  the public header (header.py)
     include/sabot/nccl_device_host.h
     abi/function_id.hpp             one enumerator per function
-    abi/api_list.hpp                SABOT_API(X) and per-function macros from which C++ expands the rest
+    abi/api_list.hpp                SABOT_API(X) and a function's macros: C++ expands the rest
     abi/names.inc                   rows for abi/names.cpp
     entry/entries.S                 the exported symbols, each one indirect jump
     exports/nccl.map, .txt          what a library of ours exports
@@ -26,7 +26,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import header  # noqa: E402
 from spec import load, version_code  # noqa: E402
 
-BANNER = "// Generated from api/nccl_api.toml by api/generate.py: change the spec, not this file.\n"
+BANNER = (
+    "// Generated from api/nccl_api.toml by api/generate.py: change the spec, not this file.\n"
+)
 
 
 def write(path, text):
@@ -43,29 +45,40 @@ def write(path, text):
 
 def function_id_hpp(spec):
     rows = "".join(f"  k{f.name},\n" for f in spec.functions)
-    return (f"{BANNER}// One enumerator per NCCL function, in the order of the spec.\n#pragma once\n\n"
-            "#include <cstdint>\n\nnamespace sabot::abi {\n\n"
-            f"enum class FunctionId : std::uint16_t {{\n{rows}}};\n\n"
-            f"inline constexpr int kFunctionCount = {len(spec.functions)};\n\n}}  // namespace sabot::abi\n")
+    return (
+        f"{BANNER}// One enumerator per NCCL function, in the order of the spec.\n#pragma once\n\n"
+        "#include <cstdint>\n\nnamespace sabot::abi {\n\n"
+        f"enum class FunctionId : std::uint16_t {{\n{rows}}};\n\n"
+        f"inline constexpr int kFunctionCount = {len(spec.functions)};\n\n"
+        "}  // namespace sabot::abi\n"
+    )
 
 
 FILL = {
-    "send": "(sabot_call).send = {n};", "recv": "(sabot_call).recv = {n};",
+    "send": "(sabot_call).send = {n};",
+    "recv": "(sabot_call).recv = {n};",
     "inout": "(sabot_call).send = {n}; (sabot_call).recv = {n};",
-    "count": "(sabot_call).has_count = true; (sabot_call).count = {n};", "datatype": "(sabot_call).datatype = {n};",
-    "redop": "(sabot_call).redop = {n};", "root": "(sabot_call).root = {n};", "peer": "(sabot_call).peer = {n};",
-    "comm": "(sabot_call).comm = {n};", "stream": "(sabot_call).stream = {n};",
-    "rank": "(sabot_call).rank = {n};", "nranks": "(sabot_call).comm_ranks = {n};",
+    "count": "(sabot_call).has_count = true; (sabot_call).count = {n};",
+    "datatype": "(sabot_call).datatype = {n};",
+    "redop": "(sabot_call).redop = {n};",
+    "root": "(sabot_call).root = {n};",
+    "peer": "(sabot_call).peer = {n};",
+    "comm": "(sabot_call).comm = {n};",
+    "stream": "(sabot_call).stream = {n};",
+    "rank": "(sabot_call).rank = {n};",
+    "nranks": "(sabot_call).comm_ranks = {n};",
 }
 
 
 def function_macros(f):
-    """The per-function macros: parameter list, argument list, what fills a Call, what is printed."""
+    """The macros of one function: parameters, arguments, what fills a Call, what is printed."""
     params = ", ".join(a.declaration() for a in f.arguments)
     args = ", ".join(a.name for a in f.arguments)
     fill = " ".join(FILL[a.role].format(n=a.name) for a in f.arguments if a.role in FILL)
     shown = [a for a in f.arguments if a.role in ("", "config") and a.type != "ncclTeam_t"]
-    show = " ".join(f'(sabot_sink).field("{a.name}", {a.name});' for a in shown if "Handle" not in a.type)
+    show = " ".join(
+        f'(sabot_sink).field("{a.name}", {a.name});' for a in shown if "Handle" not in a.type
+    )
     lines = [
         f"#define SABOT_PARAMS_{f.name} {params}",
         f"#define SABOT_ARGS_{f.name} {args}",
@@ -92,25 +105,39 @@ def created_macro(f):
     identity = f.argument("id")
     ids = f.argument("ids")
     id_text = f"&{identity.name}" if identity else (ids.name if ids else "nullptr")
-    return (f"#define SABOT_CREATED_{f.name} "
-            f"{where}, {count}, {config.name if config else 'nullptr'}, {id_text}\n")
+    return (
+        f"#define SABOT_CREATED_{f.name} "
+        f"{where}, {count}, {config.name if config else 'nullptr'}, {id_text}\n"
+    )
 
 
 def api_list_hpp(spec):
-    out = [BANNER, "// SABOT_API(X) expands X(Name, ReturnType) for every function; the other macros give its\n"
-           "// parameters, arguments, and what they mean. C++ code expands tables and bridges from them.\n"
-           "#pragma once\n\n#include <nccl.h>\n#include <sabot/nccl_device_host.h>\n\n"]
+    out = [
+        BANNER,
+        "// SABOT_API(X) expands X(Name, ReturnType) for every function; the other macros give\n"
+        "// its parameters, its arguments and what they mean, for tables and bridges in C++.\n"
+        "#pragma once\n\n#include <nccl.h>\n#include <sabot/nccl_device_host.h>\n\n",
+    ]
     rows = " \\\n".join(f"  X({f.name}, {f.returns})" for f in spec.functions)
     out.append(f"#define SABOT_API(X) \\\n{rows}\n\n")
     creators = [f for f in spec.functions if f.kind in CREATORS]
-    out.append("#define SABOT_CREATORS(X) \\\n" +
-               " \\\n".join(f"  X({f.name}, {f.returns})" for f in creators) + "\n\n")
+    out.append(
+        "#define SABOT_CREATORS(X) \\\n"
+        + " \\\n".join(f"  X({f.name}, {f.returns})" for f in creators)
+        + "\n\n"
+    )
     ordinary = [f for f in spec.functions if f.kind not in CREATORS]
-    out.append("#define SABOT_ORDINARY(X) \\\n" +
-               " \\\n".join(f"  X({f.name}, {f.returns})" for f in ordinary) + "\n\n")
+    out.append(
+        "#define SABOT_ORDINARY(X) \\\n"
+        + " \\\n".join(f"  X({f.name}, {f.returns})" for f in ordinary)
+        + "\n\n"
+    )
     absent = [f for f in spec.functions if f.absent_on_host]
-    out.append("#define SABOT_ABSENT_ON_HOST(X) \\\n" +
-               " \\\n".join(f'  X({f.name}, {f.returns}, "{f.absent_on_host}")' for f in absent) + "\n\n")
+    out.append(
+        "#define SABOT_ABSENT_ON_HOST(X) \\\n"
+        + " \\\n".join(f'  X({f.name}, {f.returns}, "{f.absent_on_host}")' for f in absent)
+        + "\n\n"
+    )
     for f in spec.functions:
         out.append(function_macros(f) + created_macro(f) + "\n")
     return "".join(out)
@@ -121,11 +148,19 @@ def names_inc(spec):
     out = [BANNER]
     for f in spec.functions:
         roles = {a.role for a in f.arguments}
-        flags = ["true" if r in roles else "false"
-                 for r in ("count", "datatype", "redop", "root", "peer", "stream", "comm")]
-        out.append(f'SABOT_FUNCTION_ROW({f.name}, {f.kind}, "{f.since}", {version_code(f.since)}, '
-                   f'{", ".join(flags)})\n')
-    for enum, macro in (("ncclResult_t", "RESULT"), ("ncclDataType_t", "DATATYPE"), ("ncclRedOp_t", "REDOP")):
+        flags = [
+            "true" if r in roles else "false"
+            for r in ("count", "datatype", "redop", "root", "peer", "stream", "comm")
+        ]
+        out.append(
+            f'SABOT_FUNCTION_ROW({f.name}, {f.kind}, "{f.since}", {version_code(f.since)}, '
+            f'{", ".join(flags)})\n'
+        )
+    for enum, macro in (
+        ("ncclResult_t", "RESULT"),
+        ("ncclDataType_t", "DATATYPE"),
+        ("ncclRedOp_t", "REDOP"),
+    ):
         values = next(e for e in spec.enums if e["name"] == enum)["values"]
         for value in values:
             name, _, number = header.split_since(value)[0].partition(" = ")
@@ -170,24 +205,31 @@ sabot_first_{index}:
 
 
 def entries_s(spec):
-    """The exported symbols: strong pncclX and weak ncclX at one address, each one indirect jump through
-    sabot_entries; before first use the slot leads through sabot_first_use (entry/first_use.S)."""
+    """The exported symbols: strong pncclX and weak ncclX at one address, each one indirect jump
+    through sabot_entries; before first use the slot leads through src/stack/first_use.S."""
     out = ["# " + BANNER[3:], "  .text\n#if defined(__x86_64__)\n"]
     numbered = list(enumerate(spec.functions))
     out += [X86.format(name=f.name, index=i, offset=8 * i) for i, f in numbered]
     out.append("#elif defined(__aarch64__)\n")
     out += [ARM.format(name=f.name, index=i, offset=8 * i) for i, f in numbered]
-    out.append("#else\n#error \"Sabot exports its entries on x86-64 and aarch64\"\n#endif\n\n")
-    out.append("  .section .data.rel.local.sabot_entries,\"aw\"\n  .balign 64\n  .globl sabot_entries\n"
-               "  .hidden sabot_entries\n  .type sabot_entries, %object\nsabot_entries:\n")
+    out.append('#else\n#error "Sabot exports its entries on x86-64 and aarch64"\n#endif\n\n')
+    out.append(
+        '  .section .data.rel.local.sabot_entries,"aw"\n  .balign 64\n  .globl sabot_entries\n'
+        "  .hidden sabot_entries\n  .type sabot_entries, %object\nsabot_entries:\n"
+    )
     out += [f"  .quad sabot_first_{i}\n" for i, _ in numbered]
-    out.append("  .size sabot_entries, .-sabot_entries\n  .section .note.GNU-stack,\"\",%progbits\n")
+    out.append('  .size sabot_entries, .-sabot_entries\n  .section .note.GNU-stack,"",%progbits\n')
     return "".join(out)
 
 
 # What our libraries export besides NCCL's names: include/sabot/stack.h and stream.h.
-OWN_EXPORTS = ["sabot_stack_v1", "sabot_stream_create", "sabot_stream_destroy", "sabot_stream_query",
-               "sabot_stream_synchronize"]
+OWN_EXPORTS = [
+    "sabot_stack_v1",
+    "sabot_stream_create",
+    "sabot_stream_destroy",
+    "sabot_stream_query",
+    "sabot_stream_synchronize",
+]
 
 
 def export_lists(spec, out_dir):
@@ -198,14 +240,19 @@ def export_lists(spec, out_dir):
 
 
 def reference_md(spec):
-    out = ["# NCCL API reference\n\nGenerated from `api/nccl_api.toml`; do not edit. Every function Sabot knows, "
-           "with the first NCCL release that has it.\n\n",
-           "The host engine refuses some; the last column says what it tells the caller.\n\n"
-           "| function | since | kind | arguments | what it does | host engine |\n|---|---|---|---|---|---|\n"]
+    out = [
+        "# NCCL API reference\n\nGenerated from `api/nccl_api.toml`; do not edit. Every function "
+        "Sabot knows, with the first NCCL release that has it.\n\n",
+        "The host engine refuses some; the last column says what it tells the caller.\n\n"
+        "| function | since | kind | arguments | what it does | host engine |\n"
+        "|---|---|---|---|---|---|\n",
+    ]
     for f in spec.functions:
         arguments = ", ".join(f"`{a.type} {a.name}`" for a in f.arguments) or "none"
-        out.append(f"| `nccl{f.name}` | {f.since} | {f.kind} | {arguments} | {f.text} | "
-                   f"{'refused: ' + f.absent_on_host if f.absent_on_host else 'yes'} |\n")
+        out.append(
+            f"| `nccl{f.name}` | {f.since} | {f.kind} | {arguments} | {f.text} | "
+            f"{'refused: ' + f.absent_on_host if f.absent_on_host else 'yes'} |\n"
+        )
     return "".join(out)
 
 

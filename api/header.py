@@ -1,12 +1,14 @@
 """Writes our nccl.h for one NCCL version from the spec, and the host half of the device header.
 
-The result compiles as C99 and C++, with or without CUDA headers, and equals NVIDIA's header of that version
-in enum values, struct layouts and signatures (tests/abi proves it against installed ones).
-"""
+The result compiles as C99 and C++, with or without CUDA headers, and equals NVIDIA's header of
+that version in enum values, struct layouts and signatures (tests/abi proves it against installed
+ones)."""
 
 from spec import version_code, version_key
 
-BANNER = "/* Generated from api/nccl_api.toml by api/generate.py: change the spec, not this file. */\n"
+BANNER = (
+    "/* Generated from api/nccl_api.toml by api/generate.py: change the spec, not this file. */\n"
+)
 
 
 def exists(entry, version):
@@ -18,7 +20,7 @@ def exists(entry, version):
 
 
 def split_since(text):
-    """"NAME = VALUE @ 2.27.3" → ("NAME = VALUE", "2.27.3")."""
+    """ "NAME = VALUE @ 2.27.3" → ("NAME = VALUE", "2.27.3")."""
     body, _, since = text.partition(" @ ")
     return body, since
 
@@ -35,10 +37,14 @@ def present(texts, version):
 def macro_block(spec, version):
     major, minor, patch = version_key(version)
     lines = [
-        f"#define NCCL_MAJOR {major}", f"#define NCCL_MINOR {minor}", f"#define NCCL_PATCH {patch}",
-        '#define NCCL_SUFFIX ""', f"#define NCCL_VERSION_CODE {version_code(version)}",
+        f"#define NCCL_MAJOR {major}",
+        f"#define NCCL_MINOR {minor}",
+        f"#define NCCL_PATCH {patch}",
+        '#define NCCL_SUFFIX ""',
+        f"#define NCCL_VERSION_CODE {version_code(version)}",
         "#define NCCL_VERSION(X, Y, Z) \\",
-        "  (((X) <= 2 && (Y) <= 8) ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))", "",
+        "  (((X) <= 2 && (Y) <= 8) ? (X) * 1000 + (Y) * 100 + (Z) : (X) * 10000 + (Y) * 100 + (Z))",
+        "",
     ]
     for constant in spec.constants:
         if exists(constant, version):
@@ -68,7 +74,9 @@ def struct_block(struct, version):
     body = "".join(f"  {declaration};\n" for declaration, _, _ in fields)
     out = f'typedef {tag}{{\n{body}}} {struct["name"]};\n'
     if "initializer" in struct:
-        rows = ", \\\n".join(f"  {value} /* {declaration.split()[-1]} */" for declaration, _, value in fields)
+        rows = ", \\\n".join(
+            f"  {value} /* {declaration.split()[-1]} */" for declaration, _, value in fields
+        )
         out += f'\n#define {struct["initializer"]} {{ \\\n{rows} }}\n'
     return out
 
@@ -81,15 +89,19 @@ def spelled(spec, type_text, version):
 
 
 def prototype(spec, function, version):
-    arguments = ", ".join(
-        f"{spelled(spec, a.type, version)} {a.name}" for a in function.arguments) or "void"
+    arguments = (
+        ", ".join(f"{spelled(spec, a.type, version)} {a.name}" for a in function.arguments)
+        or "void"
+    )
     return "".join(
-        f"{function.returns} {prefix}{function.name}({arguments});\n" for prefix in ("nccl", "pnccl"))
+        f"{function.returns} {prefix}{function.name}({arguments});\n"
+        for prefix in ("nccl", "pnccl")
+    )
 
 
 CUDA_PART = """
-/* With CUDA's headers at hand this header brings them in, as NVIDIA's does. Without them a stream is an
-   opaque handle, which is all that the API needs. */
+/* With CUDA's headers at hand this header brings them in, as NVIDIA's does. Without them a stream
+   is an opaque handle, which is all that the API needs. */
 #if defined(__has_include)
 #if __has_include(<cuda_runtime.h>) && !defined(SABOT_NCCL_WITHOUT_CUDA)
 #include <cuda_runtime.h>
@@ -103,9 +115,15 @@ typedef struct CUstream_st* cudaStream_t;
 
 
 def nccl_h(spec, version):
-    out = [BANNER, f"/* The NCCL API, version {version}. */\n#ifndef NCCL_H_\n#define NCCL_H_\n",
-           "#include <limits.h>\n#include <stddef.h>\n#include <stdint.h>\n", CUDA_PART, "\n",
-           macro_block(spec, version), '\n#ifdef __cplusplus\nextern "C" {\n#endif\n\n']
+    out = [
+        BANNER,
+        f"/* The NCCL API, version {version}. */\n#ifndef NCCL_H_\n#define NCCL_H_\n",
+        "#include <limits.h>\n#include <stddef.h>\n#include <stdint.h>\n",
+        CUDA_PART,
+        "\n",
+        macro_block(spec, version),
+        '\n#ifdef __cplusplus\nextern "C" {\n#endif\n\n',
+    ]
     for item in spec.types:
         if item.get("header") != "device" and exists(item, version):
             out.append(item["text"] + "\n")
@@ -125,10 +143,14 @@ def nccl_h(spec, version):
 
 
 def device_host_h(spec, version):
-    out = [BANNER, "/* The functions of NVIDIA's nccl_device.h that run on the host. Include this or NVIDIA's\n"
-           "   header, not both: here the types that only pass through are opaque. */\n",
-           "#ifndef SABOT_NCCL_DEVICE_HOST_H_\n#define SABOT_NCCL_DEVICE_HOST_H_\n\n#include <nccl.h>\n\n",
-           '#ifdef __cplusplus\nextern "C" {\n#endif\n\n']
+    out = [
+        BANNER,
+        "/* The functions of NVIDIA's nccl_device.h that run on the host. Include this or that\n"
+        "   header, not both: here the types that only pass through are opaque. */\n",
+        "#ifndef SABOT_NCCL_DEVICE_HOST_H_\n#define SABOT_NCCL_DEVICE_HOST_H_\n\n"
+        "#include <nccl.h>\n\n",
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n\n',
+    ]
     out += [item["text"] + "\n" for item in spec.types if item.get("header") == "device"]
     for function in spec.functions:
         if function.header == "device" and exists(function, version):

@@ -1,20 +1,51 @@
 """Reads api/nccl_api.toml into plain objects, for generate.py and for tests.
 
-Only the subset of TOML that the spec uses is read (tables, strings, string lists), by a reader of our own:
-tomllib is missing before Python 3.11, and Ubuntu 22.04 has 3.10. A test compares the two where both exist.
-Errors name the line.
-"""
+Only the subset of TOML that the spec uses is read (tables, strings, string lists), by a reader
+of our own: tomllib is missing before Python 3.11, and Ubuntu 22.04 has 3.10. A test compares the
+two where both exist. Errors name the line."""
 
 import re
 from dataclasses import dataclass, field
 
 ROLES = {
-    "", "send", "recv", "inout", "count", "datatype", "redop", "root", "peer", "stream", "comm",
-    "newcomm", "newcomms", "config", "nranks", "rank", "id", "ids", "newid", "asyncresult",
+    "",
+    "send",
+    "recv",
+    "inout",
+    "count",
+    "datatype",
+    "redop",
+    "root",
+    "peer",
+    "stream",
+    "comm",
+    "newcomm",
+    "newcomms",
+    "config",
+    "nranks",
+    "rank",
+    "id",
+    "ids",
+    "newid",
+    "asyncresult",
 }
 KINDS = [
-    "collective", "p2p", "one_sided", "id", "init", "derive", "finalize", "destroy", "abort", "revoke",
-    "group", "query", "memory", "redop", "param", "device",
+    "collective",
+    "p2p",
+    "one_sided",
+    "id",
+    "init",
+    "derive",
+    "finalize",
+    "destroy",
+    "abort",
+    "revoke",
+    "group",
+    "query",
+    "memory",
+    "redop",
+    "param",
+    "device",
 ]
 
 
@@ -119,8 +150,16 @@ def _function(entry, path):
         arguments.append(Argument(match[1], match[2], match[3] or ""))
     if entry["kind"] not in KINDS:
         raise SpecError(f'{path}: {entry["name"]}: unknown kind {entry["kind"]}')
-    return Function(entry["name"], entry["since"], entry["kind"], entry.get("returns", "ncclResult_t"),
-                    entry.get("header", "nccl"), entry["text"], entry.get("absent_on_host", ""), arguments)
+    return Function(
+        entry["name"],
+        entry["since"],
+        entry["kind"],
+        entry.get("returns", "ncclResult_t"),
+        entry.get("header", "nccl"),
+        entry["text"],
+        entry.get("absent_on_host", ""),
+        arguments,
+    )
 
 
 def load(path):
@@ -131,5 +170,12 @@ def load(path):
     twice = {n for n in names if names.count(n) > 1}
     if twice:
         raise SpecError(f"{path}: described twice: {sorted(twice)}")
-    return Spec(data["default_version"], functions, data["constant"], data["enum"], data["struct"],
-                data["type"], data.get("spelling", []))
+    return Spec(
+        data["default_version"],
+        functions,
+        data["constant"],
+        data["enum"],
+        data["struct"],
+        data["type"],
+        data.get("spelling", []),
+    )

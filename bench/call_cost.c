@@ -1,5 +1,6 @@
-/* What one call of ncclAllReduce costs against a stub that does nothing: the median over batches, in ns.
- * The program links libnccl.so.2 as an application does; run.py runs it as it is and under Sabot. */
+/* What one call of ncclAllReduce costs against a stub that does nothing: the median over batches,
+ * in ns. The program links libnccl.so.2 as an application does; run.py runs it as it is and under
+ * Sabot. */
 #define _GNU_SOURCE
 #include <nccl.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ int main(void) {
   for (int batch = 0; batch < kBatches; ++batch) {
     const double start = now_ns();
     for (int i = 0; i < kCalls; ++i)
-      if (ncclAllReduce(buffer, buffer, 16, ncclFloat, ncclSum, comm, NULL) != ncclSuccess) return 1;
+      if (ncclAllReduce(buffer, buffer, 16, ncclFloat, ncclSum, comm, NULL) != ncclSuccess)
+        return 1;
     batches[batch] = (now_ns() - start) / kCalls;
   }
   qsort(batches, kBatches, sizeof *batches, ascending);

@@ -1,4 +1,5 @@
-// The same all-reduce through Gloo (TCP on loopback, file store), as torch.distributed uses it on CPUs.
+// The same all-reduce through Gloo (TCP on loopback, file store), as torch.distributed uses it on
+// CPUs.
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -34,8 +35,9 @@ static int body(int rank, double* block_us, void*) {
       gloo::AllreduceOptions options(context);
       options.setInput(in.data(), count);
       options.setOutput(out.data(), count);
-      options.setReduceFunction(
-          [](void* a, const void* b, const void* c, std::size_t n) { gloo::sum<float>(a, b, c, n); });
+      options.setReduceFunction([](void* a, const void* b, const void* c, std::size_t n) {
+        gloo::sum<float>(a, b, c, n);
+      });
       gloo::allreduce(options);
     }
     if (block >= 0) block_us[block] = (bench_now_us() - start) / job.iterations;

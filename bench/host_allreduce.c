@@ -1,4 +1,5 @@
-/* All-reduce of floats through the NCCL API on host memory: the host engine as an application meets it. */
+/* All-reduce of floats through the NCCL API on host memory: the host engine as an application meets
+ * it. */
 #define _GNU_SOURCE
 #include <nccl.h>
 #include <stdatomic.h>

@@ -23,7 +23,8 @@ struct bench_job bench_options(int argc, char** argv) {
     if (strcmp(argv[i], "--iterations") == 0) job.iterations = atoi(argv[i + 1]);
   }
   if (job.ranks < 1 || job.ranks > kBenchRanksMax || job.bytes < 4) {
-    fprintf(stderr, "usage: %s --ranks 1..%d --bytes 4.. [--iterations N]\n", argv[0], kBenchRanksMax);
+    fprintf(stderr, "usage: %s --ranks 1..%d --bytes 4.. [--iterations N]\n", argv[0],
+            kBenchRanksMax);
     exit(2);
   }
   return job;
@@ -45,7 +46,8 @@ double bench_median(double* values, int count) {
   return values[count / 2];
 }
 
-double bench_run_forked(const struct bench_job* job, int (*body)(int rank, double* block_us, void* token)) {
+double bench_run_forked(const struct bench_job* job,
+                        int (*body)(int rank, double* block_us, void* token)) {
   struct shared* shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return -1;

@@ -2,10 +2,10 @@
 
     python3 bench/run.py --build BUILD_FOLDER [--only interposition,startup,host] [--quick]
 
-Ours and the peer are measured in the same run, in alternation; figures are medians. A ratio is peer time over our
-time: above 1, ours is faster. Each table includes the peer against itself: a bar closer than that spread counts as
-met within it. Rows: {"case", "ours", "peer", "peer_name", "ratio", "unit", "bar", "met"}.
-"""
+Ours and the peer are measured in the same run, in alternation; figures are medians. A ratio is
+peer time over our time: above 1, ours is faster. Each table includes the peer against itself: a
+bar closer than that spread counts as met within it. Rows: {"case", "ours", "peer", "peer_name",
+"ratio", "unit", "bar", "met"}."""
 
 import argparse
 import json
@@ -24,15 +24,27 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 def environment():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    return {"date": time.strftime("%Y-%m-%d"), "cpu": models[0] if models else platform.machine(),
-            "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
-            "system": platform.freedesktop_os_release().get("PRETTY_NAME", "") if sys.version_info >= (3, 10) else ""}
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "cpu": models[0] if models else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "system": (
+            platform.freedesktop_os_release().get("PRETTY_NAME", "")
+            if sys.version_info >= (3, 10)
+            else ""
+        ),
+    }
 
 
 def measure(command, env=None):
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=300
+    )
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr[-500:]}")
+        raise RuntimeError(
+            f"{' '.join(map(str, command))}: exit {done.returncode}: {done.stderr[-500:]}"
+        )
     return float(done.stdout.split()[-1])
 
 
@@ -45,41 +57,49 @@ def interleaved(rounds, subjects):
     return {name: statistics.median(values) for name, values in seen.items()}
 
 
-def row(case, ours, peer, peer_name, unit, bar, met):
-    return {"case": case, "ours": round(ours, 4), "peer": round(peer, 4), "peer_name": peer_name,
-            "ratio": round(peer / ours, 3) if ours > 0 else None, "unit": unit, "bar": bar, "met": met}
+def row(case, cost, peer, bar, met=None, unit="ns"):
+    """cost: (ours, the peer's); peer: its name; bar: what was asked; met: None if nothing."""
+    ours, theirs = cost
+    ratio = round(theirs / ours, 3) if ours > 0 else None
+    return {"case": case, "ours": round(ours, 4), "peer": round(theirs, 4), "peer_name": peer,
+            "ratio": ratio, "unit": unit, "bar": bar, "met": met}
 
 
 def write(name, rows):
     folder = ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps({"environment": environment(), "rows": rows}, indent=1) + "\n")
+    text = json.dumps({"environment": environment(), "rows": rows}, indent=1)
+    (folder / f"{name}.json").write_text(text + "\n")
     print(f"\n{name}  (build/bench/{name}.json)")
     width = max(len(r["case"]) for r in rows)
     for r in rows:
-        verdict = "" if r["met"] is None else ("ok" if r["met"] else "MISSED")
-        ratio = f'{r["ratio"]:8.2f}x' if r["ratio"] is not None else "        -"
-        print(f'  {r["case"]:<{width}}  ours {r["ours"]:>11.3f}  {r["peer_name"]:<10} {r["peer"]:>11.3f} '
-              f'{r["unit"]:<3} {ratio}  {r["bar"]:<22} {verdict}')
+        verdict = {None: "", True: "ok", False: "MISSED"}[r["met"]]
+        print(
+            f'  {r["case"]:<{width}}  ours {r["ours"]:>11.3f}  {r["peer_name"]:<8}'
+            f'{r["peer"]:>11.3f} {r["unit"]:<3}{r["ratio"] or 0:8.2f}x  {r["bar"]:<22} {verdict}'
+        )
     return all(r["met"] is not False for r in rows)
 
 
 def interposition(build, rounds):
     program = build / "bench" / "bench_call_cost"
-    preload = {"LD_PRELOAD": str(build / "sabot/lib/libsabot.so"), "SABOT_ENGINE": "real", "SABOT_QUIET": "1"}
-    armed = {**preload, "SABOT_FAULT": "Broadcast[nth=1]=error(SystemError)"}
-    cost = interleaved(rounds, [
-        ("direct", lambda: measure([program])), ("through", lambda: measure([program], preload)),
-        ("again", lambda: measure([program])), ("armed", lambda: measure([program], armed)),
-    ])
-    direct = min(cost["direct"], cost["again"])
-    added = {name: cost[name] - direct for name in ("through", "armed")}
+    preload = {"LD_PRELOAD": str(build / "sabot/lib/libsabot.so"), "SABOT_ENGINE": "real"}
+    armed = {"SABOT_FAULT": "Broadcast[nth=1]=error(SystemError)", "SABOT_QUIET": "1"}
+    subjects = [("direct", {}), ("through", preload), ("again", {}), ("armed", preload | armed)]
+    cost = interleaved(
+        rounds, [(name, lambda env=env: measure([program], env)) for name, env in subjects]
+    )
+    direct, spread = min(cost["direct"], cost["again"]), abs(cost["again"] - cost["direct"])
+
+    def against(case, name, limit):
+        added = cost[name] - direct
+        bar = f"+{added:.1f}, at most +{limit}"
+        return row(case, (cost[name], direct), "direct", bar, added <= limit + spread)
+
     return write("interposition", [
-        row("direct against direct", cost["again"], cost["direct"], "direct", "ns", "the spread", None),
-        row("no layer", cost["through"], direct, "direct", "ns", f"+{added['through']:.1f}, at most +5",
-            added["through"] <= 5 + abs(cost["again"] - cost["direct"])),
-        row("log off, fault armed elsewhere", cost["armed"], direct, "direct", "ns",
-            f"+{added['armed']:.1f}, at most +25", added["armed"] <= 25 + abs(cost["again"] - cost["direct"])),
+        row("direct against direct", (cost["again"], cost["direct"]), "direct", "the spread"),
+        against("no layer", "through", 5),
+        against("log off, fault armed elsewhere", "armed", 25),
     ])
 
 
@@ -91,44 +111,48 @@ def startup(build, rounds):
 
     plain = dict(os.environ)
     loaded = {**plain, "LD_PRELOAD": str(build / "sabot/lib/libsabot.so")}
-    cost = interleaved(rounds * 100, [("plain", lambda: run(plain)), ("loaded", lambda: run(loaded)),
-                                      ("again", lambda: run(plain))])
+    subjects = [("plain", plain), ("loaded", loaded), ("again", plain)]
+    cost = interleaved(rounds * 100, [(name, lambda env=env: run(env)) for name, env in subjects])
     spread = abs(cost["again"] - cost["plain"])
     added = cost["loaded"] - min(cost["plain"], cost["again"])
+    bar = f"+{added:.3f}, at most +0.3"
     return write("startup", [
-        row("/bin/true against itself", cost["again"], cost["plain"], "plain", "ms", "the spread", None),
-        row("/bin/true preloaded", cost["loaded"], cost["plain"], "plain", "ms",
-            f"+{added:.3f}, at most +0.3", added <= 0.3 + spread)])
+        row("/bin/true twice", (cost["again"], cost["plain"]), "plain", "the spread", unit="ms"),
+        row("/bin/true preloaded", (cost["loaded"], cost["plain"]), "plain", bar,
+            added <= 0.3 + spread, "ms"),
+    ])
 
 
-def iterations_for(size, gloo):
-    per_block = 2_000_000 // max(size, 2000)
-    return max(2, min(per_block, 20 if gloo else 1000))
+def host_subjects(build, ranks, size):
+    """The same all-reduce through us, Open MPI and Gloo."""
+    programs = build / "bench"
+    mpi = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    mpirun = [shutil.which("mpirun"), "--oversubscribe", "-np", str(ranks)]
+
+    def options(most):
+        iterations = max(2, min(2_000_000 // max(size, 2000), most))
+        return ["--ranks", str(ranks), "--bytes", str(size), "--iterations", str(iterations)]
+
+    ours, theirs = programs / "bench_host_allreduce", programs / "bench_mpi_allreduce"
+    gloo = programs / "bench_gloo_allreduce"
+    return [
+        ("ours", lambda: measure([ours] + options(1000), {"SABOT_ENGINE": "host"})),
+        ("OpenMPI", lambda: measure(mpirun + [theirs] + options(1000), mpi)),
+        ("Gloo", lambda: measure([gloo] + options(20))),
+    ]
 
 
 def host(build, rounds, quick):
-    sizes = [4, 64, 1024, 16384, 65536, 1 << 20, 16 << 20] if quick else \
-        [4, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20]
+    sizes = [4, 64, 256, 1024, 4096, 16384, 65536, 262144, 1 << 20, 4 << 20, 16 << 20]
     rows = []
-    mpirun = shutil.which("mpirun")
-    mpi_env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     for ranks in (2, 4):
-        for size in sizes:
-            def options(gloo=False, n=ranks, b=size):
-                return ["--ranks", str(n), "--bytes", str(b), "--iterations", str(iterations_for(b, gloo))]
-            subjects = [
-                ("ours", lambda: measure([build / "bench/bench_host_allreduce"] + options(),
-                                         {"SABOT_ENGINE": "host"})),
-                ("mpi", lambda: measure([mpirun, "--oversubscribe", "-np", str(ranks),
-                                         build / "bench/bench_mpi_allreduce"] + options(), mpi_env)),
-                ("gloo", lambda: measure([build / "bench/bench_gloo_allreduce"] + options(gloo=True))),
-            ]
-            cost = interleaved(rounds, subjects)
-            name = f"allreduce {ranks} ranks {size} B"
-            rows.append(row(name, cost["ours"], cost["mpi"], "OpenMPI", "us", "at least 0.5x",
-                            cost["mpi"] / cost["ours"] >= 0.5))
-            rows.append(row(name, cost["ours"], cost["gloo"], "Gloo", "us", "at least 3x",
-                            cost["gloo"] / cost["ours"] >= 3))
+        for size in sizes[::3] if quick else sizes:
+            cost = interleaved(rounds, host_subjects(build, ranks, size))
+            for peer, least in (("OpenMPI", 0.5), ("Gloo", 3)):
+                met = cost[peer] / cost["ours"] >= least
+                case = f"allreduce {ranks} ranks {size} B"
+                pair = (cost["ours"], cost[peer])
+                rows.append(row(case, pair, peer, f"at least {least}x", met, "us"))
     return write("host", rows)
 
 

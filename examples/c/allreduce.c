@@ -1,12 +1,11 @@
 /* All-reduce over processes with the plain NCCL API, written as an application would write it.
  *
- * Forks its ranks before any NCCL call and pipes the unique id from rank 0 to the others. Compiles against
- * Sabot's nccl.h and against NVIDIA's; with -DUSE_CUDA it allocates on GPUs through the CUDA runtime, else it
- * passes host pointers, which Sabot's host engine takes. Prints one line a call and rank:
- *     rank 0 call 1 AllReduce ok sum=3
- *     rank 1 call 3 AllReduce error ncclSystemError (2): TEXT
- * A rank that saw an error aborts its communicator, reports, and leaves. Exit status 1 if any rank saw one,
- * 2 for wrong options. */
+ * Forks its ranks before any NCCL call and pipes the unique id from rank 0 to the others. Compiles
+ * against Sabot's nccl.h and against NVIDIA's; with -DUSE_CUDA it allocates on GPUs through the
+ * CUDA runtime, else it passes host pointers, which Sabot's host engine takes. Prints one line a
+ * call and rank: rank 0 call 1 AllReduce ok sum=3 rank 1 call 3 AllReduce error ncclSystemError
+ * (2): TEXT A rank that saw an error aborts its communicator, reports, and leaves. Exit status 1 if
+ * any rank saw one, 2 for wrong options. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <nccl.h>
@@ -28,15 +27,16 @@ struct job {
 };
 
 static const char* result_name(ncclResult_t result) {
-  static const char* const names[] = {"ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError",
-                                      "ncclInternalError",   "ncclInvalidArgument",    "ncclInvalidUsage",
-                                      "ncclRemoteError",     "ncclInProgress",         "ncclTimeout"};
+  static const char* const names[] = {
+      "ncclSuccess",       "ncclUnhandledCudaError", "ncclSystemError",
+      "ncclInternalError", "ncclInvalidArgument",    "ncclInvalidUsage",
+      "ncclRemoteError",   "ncclInProgress",         "ncclTimeout"};
   return (unsigned)result < sizeof names / sizeof *names ? names[result] : "unknown";
 }
 
 static void report(int rank, int call, const char* function, ncclResult_t result) {
-  printf("rank %d call %d %s error %s (%d): %s\n", rank, call, function, result_name(result), (int)result,
-         ncclGetLastError(NULL));
+  printf("rank %d call %d %s error %s (%d): %s\n", rank, call, function, result_name(result),
+         (int)result, ncclGetLastError(NULL));
 }
 
 static float* allocate(int rank, cudaStream_t* stream) {
@@ -77,10 +77,12 @@ static void fetch(float* values, const float* memory, cudaStream_t stream) {
 static int one_call(const struct job* job, int rank, int call, ncclComm_t comm, float* memory,
                     cudaStream_t stream) {
   static float values[kElements];
-  const float expected = (float)job->ranks * (float)(job->ranks - 1) / 2 + (float)(job->ranks * call);
+  const float expected =
+      (float)job->ranks * (float)(job->ranks - 1) / 2 + (float)(job->ranks * call);
   for (int i = 0; i < kElements; ++i) values[i] = (float)(rank + call);
   fill(memory, values);
-  const ncclResult_t result = ncclAllReduce(memory, memory, kElements, ncclFloat, ncclSum, comm, stream);
+  const ncclResult_t result =
+      ncclAllReduce(memory, memory, kElements, ncclFloat, ncclSum, comm, stream);
   if (result != ncclSuccess) {
     report(rank, call, "AllReduce", result);
     return 1;
@@ -88,8 +90,8 @@ static int one_call(const struct job* job, int rank, int call, ncclComm_t comm, 
   fetch(values, memory, stream);
   for (int i = 0; i < kElements; ++i) {
     if (values[i] != expected) {
-      printf("rank %d call %d AllReduce wrong element %d is %g, expected %g\n", rank, call, i, values[i],
-             expected);
+      printf("rank %d call %d AllReduce wrong element %d is %g, expected %g\n", rank, call, i,
+             values[i], expected);
       return 1;
     }
   }
@@ -184,7 +186,8 @@ int main(int argc, char** argv) {
     if (pid != 0) continue;
     setenv("RANK", text, 1);
     for (int other = 1; other < job.ranks; ++other) {
-      if (rank != 0) close(pipes[2 * other + 1]); /* so that a dead rank 0 is seen as the end of the pipe */
+      if (rank != 0)
+        close(pipes[2 * other + 1]); /* so that a dead rank 0 is seen as the end of the pipe */
     }
     _exit(child(&job, rank, pipes));
   }

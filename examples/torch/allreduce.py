@@ -1,10 +1,11 @@
-"""A few all-reduces through torch.distributed, as a training program makes them; nothing here knows Sabot.
+"""A few all-reduces through torch.distributed, as a training program makes them; nothing here knows
+Sabot.
 
     python3 allreduce.py [--ranks N] [--calls M] [--backend nccl]
 
-Spawns one process a rank (one GPU each with the nccl backend), prints one line a call and rank, and lets the
-exception through where a call fails: the traceback is what a training job would see. Exit status 1 then.
-"""
+Spawns one process a rank (one GPU each with the nccl backend), prints one line a call and rank,
+and lets the exception through where a call fails: the traceback is what a training job would
+see. Exit status 1 then."""
 
 import argparse
 import os
@@ -20,8 +21,13 @@ def free_port():
 
 
 def run_rank(rank, options, port):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.ranks),
-                      MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(options.ranks),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+    )
     import torch
     import torch.distributed as dist
 
@@ -36,7 +42,9 @@ def run_rank(rank, options, port):
             dist.all_reduce(tensor)
             expected = options.ranks * (options.ranks - 1) / 2 + options.ranks * call
             if not bool((tensor == expected).all()):
-                raise AssertionError(f"rank {rank} call {call}: got {tensor[0].item()}, expected {expected}")
+                raise AssertionError(
+                    f"rank {rank} call {call}: got {tensor[0].item()}, expected {expected}"
+                )
             print(f"rank {rank} call {call} all_reduce ok sum={tensor[0].item():g}", flush=True)
     except Exception:
         traceback.print_exc()
@@ -59,12 +67,17 @@ def main():
 
     context = multiprocessing.get_context("spawn")
     port = free_port()
-    ranks = [context.Process(target=run_rank, args=(rank, options, port)) for rank in range(options.ranks)]
+    ranks = [
+        context.Process(target=run_rank, args=(rank, options, port))
+        for rank in range(options.ranks)
+    ]
     for process in ranks:
         process.start()
     for process in ranks:
         process.join(20)
-        if process.is_alive():  # a rank whose peer failed waits for it; a launcher would end it too
+        if (
+            process.is_alive()
+        ):  # a rank whose peer failed waits for it; a launcher would end it too
             process.terminate()
             process.join(10)
     return 0 if all(process.exitcode == 0 for process in ranks) else 1

@@ -48,7 +48,9 @@ struct CountingLayer {
   std::string shown;
   struct Out {
     std::string& text;
-    void field(const char* name, int value) { text += std::string(name) + "=" + std::to_string(value) + " "; }
+    void field(const char* name, int value) {
+      text += std::string(name) + "=" + std::to_string(value) + " ";
+    }
     void field(const char* name, const void*) { text += std::string(name) + " "; }
     template <typename T>
     std::enable_if_t<!std::is_pointer_v<T>> field(const char* name, T value) {

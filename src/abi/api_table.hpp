@@ -1,9 +1,9 @@
 // The whole NCCL API as one struct of function pointers with a context, expanded from the spec.
 //
-// A slot is the NCCL function with two arguments in front: the context of whoever fills the table, and the
-// Call that the boundary filled (null when an engine is called directly; engines never need it). Layers and
-// engines have the same shape, so that a stack is tables over tables. Tables are immutable once published
-// and thread-safe to call.
+// A slot is the NCCL function with two arguments in front: the context of whoever fills the table,
+// and the Call that the boundary filled (null when an engine is called directly; engines never need
+// it). Layers and engines have the same shape, so that a stack is tables over tables. Tables are
+// immutable once published and thread-safe to call.
 #pragma once
 
 #include <type_traits>
@@ -25,7 +25,8 @@ struct Api {
   void* self = nullptr;
 };
 
-// The functions of one library as plain C pointers, in the order of FunctionId; null where it lacks one.
+// The functions of one library as plain C pointers, in the order of FunctionId; null where it lacks
+// one.
 union FunctionTable {
   struct {
 #define SABOT_SLOT(name, ret) ret (*name)(SABOT_PARAMS_##name);

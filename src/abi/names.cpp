@@ -13,9 +13,10 @@ namespace sabot::abi {
 #define SABOT_RESULT_ROW(...)
 #define SABOT_DATATYPE_ROW(...)
 #define SABOT_REDOP_ROW(...)
-#define SABOT_FUNCTION_ROW(name, kind, since, code, count, datatype, redop, root, peer, stream, comm) \
-  {FunctionId::k##name, #name, "nccl" #name, Kind::kind, since, code,                                 \
-   count,               datatype, redop, root, peer, stream, comm},
+#define SABOT_FUNCTION_ROW(name, kind, since, code, count, datatype, redop, root, peer, stream, \
+                           comm)                                                                \
+  {FunctionId::k##name, #name, "nccl" #name, Kind::kind, since,  code,                          \
+   count,               datatype, redop,     root,       peer,   stream, comm},
 constexpr FunctionInfo kFunctionRows[kFunctionCount] = {
 #include "abi/names.inc"
 };
@@ -123,7 +124,9 @@ std::string_view datatype_name(int datatype) {
   return name_of(static_cast<DataType>(datatype));
 }
 
-std::optional<int> find_datatype(std::string_view name) { return find_ignoring_case(kDatatypes, name); }
+std::optional<int> find_datatype(std::string_view name) {
+  return find_ignoring_case(kDatatypes, name);
+}
 
 std::span<const std::string_view> datatype_names() {
   static constexpr auto kNames = [] {

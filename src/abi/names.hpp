@@ -1,7 +1,7 @@
 // Names and properties of NCCL functions, results, types and reductions, from the API spec.
 //
-// Names are accepted with and without the nccl prefix ("AllReduce", "ncclAllReduce"), case-sensitive. All
-// text lives as long as the process; everything here is pure and thread-safe.
+// Names are accepted with and without the nccl prefix ("AllReduce", "ncclAllReduce"),
+// case-sensitive. All text lives as long as the process; everything here is pure and thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@ inline constexpr int kKindCount = 16;
 
 struct FunctionInfo {
   FunctionId id;
-  std::string_view name;        // "AllReduce"
-  const char* public_name;      // "ncclAllReduce"
+  std::string_view name;    // "AllReduce"
+  const char* public_name;  // "ncclAllReduce"
   Kind kind;
-  std::string_view since;       // "2.28.3"
-  int since_code;               // 22803
+  std::string_view since;  // "2.28.3"
+  int since_code;          // 22803
   bool has_count, has_datatype, has_redop, has_root, has_peer, has_stream, has_comm;
 };
 
@@ -65,7 +65,8 @@ std::string_view result_name(int result);
 std::optional<int> find_result(std::string_view name);  // "SystemError" or "ncclSystemError"
 std::span<const std::string_view> result_names();       // without prefix
 
-// "float32"; "" if unknown. find_datatype also takes NCCL's aliases (half, float, double, char, int).
+// "float32"; "" if unknown. find_datatype also takes NCCL's aliases (half, float, double, char,
+// int).
 std::string_view datatype_name(int datatype);
 std::optional<int> find_datatype(std::string_view name);
 std::span<const std::string_view> datatype_names();

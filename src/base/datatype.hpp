@@ -1,6 +1,7 @@
 // Element types and reductions, with the numeric values that NCCL gives them.
 //
-// Engines and schedules must not know nccl.h; the ABI layer static_asserts that the values agree.
+// The values are part of the ABI and of what ranks tell each other, so they never change. Engines
+// and schedules must not know nccl.h; the ABI layer static_asserts that the values agree.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,14 @@ enum class DataType : std::uint8_t {
 inline constexpr int kDataTypeCount = 12;
 
 // The reductions an engine executes. kPreMulSum multiplies this rank's input by a scalar first.
-enum class ReduceOp : std::uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4, kPreMulSum = 5 };
+enum class ReduceOp : std::uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kPreMulSum = 5
+};
 inline constexpr int kReduceOpCount = 6;
 
 constexpr std::size_t bytes_of(DataType type) {
@@ -48,8 +56,8 @@ constexpr std::size_t bytes_of(DataType type) {
 }
 
 constexpr std::string_view name_of(DataType type) {
-  constexpr std::string_view kNames[] = {"int8",    "uint8",   "int32",    "uint32",
-                                         "int64",   "uint64",  "float16",  "float32",
+  constexpr std::string_view kNames[] = {"int8",    "uint8",    "int32",      "uint32",
+                                         "int64",   "uint64",   "float16",    "float32",
                                          "float64", "bfloat16", "float8e4m3", "float8e5m2"};
   return kNames[static_cast<int>(type)];
 }

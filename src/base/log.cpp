@@ -33,6 +33,7 @@ void line(std::string_view text) {
   std::string full = "[sabot] ";
   full.append(text);
   full.push_back('\n');
+  // relaxed: a sink set meanwhile may miss a line
   write_all(sink_fd.load(std::memory_order_relaxed), full);
   errno = saved_errno;
 }

@@ -1,8 +1,8 @@
 // Seeded randomness that is the same on every machine and in every run.
 //
-// mix() is a stateless hash (the finaliser of splitmix64): a decision that depends only on its inputs
-// needs no shared generator, so that ranks and restarts agree without talking. Random is a small stream
-// generator over the same function, for tests and for generated inputs.
+// mix() is a stateless hash (the finaliser of splitmix64): a decision that depends only on its
+// inputs needs no shared generator, so that ranks and restarts agree without talking. Random is a
+// small stream generator over the same function, for tests and for generated inputs.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 
 namespace sabot {
 
-// The candidate with the smallest edit distance (case ignored), if close enough to be a typo of word.
+// The candidate with the smallest edit distance (case ignored), if close enough to be a typo of
+// word.
 std::optional<std::string_view> nearest(std::string_view word,
                                         std::span<const std::string_view> candidates);
 

@@ -43,7 +43,8 @@ Result<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit
                                              " (" + why + "); write for instance " + example);
   };
   std::size_t digits = 0;
-  while (digits < text.size() && ((text[digits] >= '0' && text[digits] <= '9') || text[digits] == '.'))
+  while (digits < text.size() &&
+         ((text[digits] >= '0' && text[digits] <= '9') || text[digits] == '.'))
     ++digits;
   if (digits == 0 || text[0] == '.') return wrong("it must begin with a digit");
   const std::string number(text.substr(0, digits));

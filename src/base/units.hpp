@@ -1,8 +1,9 @@
 // Bytes and durations as people write them: "1MiB", "64k", "200ms", "1.5s".
 //
-// Sizes: an integer or decimal with B, k/KB/KiB, M/MB/MiB, G/GB/GiB, T…; k, M, G alone and with "iB"
-// are powers of 1024, "KB", "MB", "GB" are powers of 1000. Durations: ns, us, ms, s, m, h; a bare number
-// is an error, because people disagree on what it means. Both reject overflow and trailing text.
+// Sizes: an integer or decimal with B, k/KB/KiB, M/MB/MiB, G/GB/GiB, T…; k, M, G alone and with
+// "iB" are powers of 1024, "KB", "MB", "GB" are powers of 1000. Durations: ns, us, ms, s, m, h; a
+// bare number is an error, because people disagree on what it means. Both reject overflow and
+// trailing text.
 #pragma once
 
 #include <cstdint>

@@ -69,6 +69,9 @@ void Boundary::close_group(ThreadState& thread, ncclResult_t result) {
 }
 
 void Boundary::leave(const abi::Call& call, ThreadState& thread, ncclResult_t result) {
+  // The library's own text is newer than ours, unless ours was set by this very call.
+  if (!succeeded(result) && !call.injected && thread.error_texts == last_error_count())
+    clear_last_error();
   switch (call.function) {
     case FunctionId::kGroupStart:
       if (!succeeded(result)) return;
@@ -81,7 +84,8 @@ void Boundary::leave(const abi::Call& call, ThreadState& thread, ncclResult_t re
     case FunctionId::kGroupSimulateEnd: close_group(thread, result); return;
     case FunctionId::kCommDestroy:
     case FunctionId::kCommAbort:
-      if (!succeeded(result)) registry_.revive(call.comm);  // refused: the communicator still exists
+      if (!succeeded(result))
+        registry_.revive(call.comm);  // refused: the communicator still exists
       return;
     default: return;
   }

@@ -1,13 +1,16 @@
-// Fills and numbers the one Call that every layer sees, and keeps the registry in step with what returns.
+// Fills and numbers the one Call that every layer sees, and keeps the registry in step with what
+// returns.
 //
 // enter() runs before the layers, leave() after them; created() is told of every call that made
-// communicators. Handles born inside a group are only valid once the outermost GroupEnd succeeds, so they
-// wait in a list of this thread until then. Numbers are counted here and nowhere else (DESIGN §6).
+// communicators. Handles born inside a group are only valid once the outermost GroupEnd succeeds,
+// so they wait in a list of this thread until then. Numbers are counted here and nowhere else
+// (docs/concepts.md).
 #pragma once
 
 #include <cstdint>
 
 #include "abi/names.hpp"
+#include "call/last_error.hpp"
 #include "call/registry.hpp"
 #include "call/thread_state.hpp"
 
@@ -16,7 +19,7 @@ namespace sabot::call {
 // What a creating function was given; expanded from SABOT_CREATED_X of the API spec.
 struct Creation {
   ncclComm_t* where = nullptr;
-  int count = 0;                       // handles at `where`
+  int count = 0;  // handles at `where`
   const ncclConfig_t* config = nullptr;
   const ncclUniqueId* id = nullptr;
 };
@@ -31,7 +34,8 @@ class Boundary {
   void enter(abi::Call& call, ThreadState& thread, const abi::Api& engine);
   // result: what the application is given; ncclSuccess for functions that return no result.
   void leave(const abi::Call& call, ThreadState& thread, ncclResult_t result);
-  void created(const abi::Call& call, ThreadState& thread, ncclResult_t result, const Creation& creation);
+  void created(const abi::Call& call, ThreadState& thread, ncclResult_t result,
+               const Creation& creation);
 
  private:
   void enter_group_fields(abi::Call& call, ThreadState& thread);
@@ -50,17 +54,19 @@ class Boundary {
 
 // A load and a store instead of one locked instruction: NCCL forbids concurrent enqueues on one
 // communicator, so only concurrent polls could lose a number.
+// relaxed: a number orders nothing but itself
 inline std::uint64_t Boundary::next_number(std::atomic<std::uint64_t>& counter) {
   const std::uint64_t number = counter.load(std::memory_order_relaxed) + 1;
   counter.store(number, std::memory_order_relaxed);
   return number;
 }
 
-inline CommRecord* Boundary::record_for(abi::Call& call, ThreadState& thread, const abi::Api& engine,
-                                        const abi::FunctionInfo& function) {
+inline CommRecord* Boundary::record_for(abi::Call& call, ThreadState& thread,
+                                        const abi::Api& engine, const abi::FunctionInfo& function) {
   if (call.comm == nullptr) return nullptr;
   CommRecord* record = thread.last;
-  // Records are never freed, so that the remembered one can be asked whether it still is the right one.
+  // Records are never freed, so that the remembered one can be asked whether it still is the right
+  // one.
   if (record == nullptr || record->handle != call.comm ||
       !record->live.load(std::memory_order_acquire)) {  // pairs with: create, retire
     record = find_or_adopt(call.comm);
@@ -74,6 +80,7 @@ inline CommRecord* Boundary::record_for(abi::Call& call, ThreadState& thread, co
 }
 
 inline void Boundary::enter(abi::Call& call, ThreadState& thread, const abi::Api& engine) {
+  thread.error_texts = last_error_count();
   call.thread = thread.thread;
   call.attempt = attempt_;
   if (call.has_count) call.bytes = call.count * abi::datatype_bytes(call.datatype);
@@ -92,10 +99,13 @@ inline void Boundary::enter(abi::Call& call, ThreadState& thread, const abi::Api
     call.comm_ranks = record->ranks.load(std::memory_order_relaxed);
     call.world_rank = record->world_rank.load(std::memory_order_relaxed);
     call.nonblocking = record->nonblocking;
-    if (function.kind == abi::Kind::collective) call.nth_collective = next_number(record->collectives);
+    if (function.kind == abi::Kind::collective)
+      call.nth_collective = next_number(record->collectives);
   }
-  // Retired before it is forwarded: the library may hand out the address again before this call returns.
-  if (function.kind == abi::Kind::destroy || function.kind == abi::Kind::abort) registry_.retire(call.comm);
+  // Retired before it is forwarded: the library may hand out the address again before this call
+  // returns.
+  if (function.kind == abi::Kind::destroy || function.kind == abi::Kind::abort)
+    registry_.retire(call.comm);
   call.nth = next_number(record->nth[static_cast<std::size_t>(call.function)]);
 }
 

@@ -156,6 +156,20 @@ TEST_F(BoundaryTest, AShortConfigIsReadOnlyAsFarAsItGoes) {
   EXPECT_STREQ(boundary.registry().find(handle(1))->name, "");
 }
 
+TEST_F(BoundaryTest, ARealErrorMakesOurOlderTextGiveWayToTheLibrarys) {
+  Call faulted = enter(FunctionId::kAllReduce, handle(9));
+  set_last_error("injected");
+  faulted.injected = true;
+  boundary.leave(faulted, thread, ncclSystemError);
+  EXPECT_STREQ(last_error(), "injected");
+  const Call fine = enter(FunctionId::kAllReduce, handle(9));
+  boundary.leave(fine, thread, ncclSuccess);
+  EXPECT_STREQ(last_error(), "injected");
+  const Call failed = enter(FunctionId::kAllReduce, handle(9));
+  boundary.leave(failed, thread, ncclInvalidUsage);
+  EXPECT_EQ(last_error(), nullptr);
+}
+
 TEST(LastError, AThreadSeesItsOwnTextElseTheNewestOfTheProcess) {
   std::thread([] { set_last_error("from another thread"); }).join();
   EXPECT_STREQ(last_error(), "from another thread");

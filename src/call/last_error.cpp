@@ -17,8 +17,9 @@ struct Text {
   bool set;
 };
 
-// On the heap: one initial-exec variable (thread_state.hpp) puts all of a library's thread-local storage
-// into the static block, of which a library that is opened late gets no more than about a kilobyte.
+// On the heap: one initial-exec variable (thread_state.hpp) puts all of a library's thread-local
+// storage into the static block, of which a library that is opened late gets no more than about a
+// kilobyte.
 thread_local std::unique_ptr<Text> own;
 thread_local std::unique_ptr<Text> served;
 std::mutex mutex;

@@ -1,8 +1,8 @@
 // The text that ncclGetLastError gives for errors that Sabot made, not the library.
 //
-// A thread's own text comes first, else the process's newest (PyTorch's watchdog asks from another thread
-// than the one that saw the error). An error of the real library clears them: its own text is newer then.
-// Thread-safe; the returned pointer stays valid until the thread asks again.
+// A thread's own text comes first, else the process's newest (PyTorch's watchdog asks from another
+// thread than the one that saw the error). An error of the real library clears them: its own text
+// is newer then. Thread-safe; the returned pointer stays valid until the thread asks again.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@ namespace sabot::call {
 void set_last_error(std::string_view text);
 void clear_last_error();
 // Grows with every text: tells whether a call set one.
+// relaxed: compared by the thread that set it
 inline std::atomic<std::uint64_t> last_error_texts{0};
 inline std::uint64_t last_error_count() { return last_error_texts.load(std::memory_order_relaxed); }
 // Null if there is none.

@@ -39,14 +39,15 @@ bool Registry::is_retired(const void* handle) const noexcept {
   return record != nullptr && !record->live.load(std::memory_order_acquire);  // pairs with: retire
 }
 
-// Roots are numbered by their id where there is one, so that several ranks of one communicator held by
-// one process share a label.
+// Roots are numbered by their id where there is one, so that several ranks of one communicator held
+// by one process share a label.
 int Registry::root_index(std::uint64_t identity, CommRecord& record, bool& first_of_process) {
   first_of_process = true;
   for (Root& root : roots_) {
     if (identity == 0 || root.identity != identity) continue;
     first_of_process = false;
-    // The process holds several ranks of this communicator: the environment's rank names the process.
+    // The process holds several ranks of this communicator: the environment's rank names the
+    // process.
     root.first->world_rank.store(root.first->rank.load());
     return root.index;
   }

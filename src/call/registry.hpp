@@ -1,9 +1,9 @@
 // The communicators of this process: a side table keyed by the real handle (boundary rule B5).
 //
-// Handles are never wrapped. A record holds what a Call says about its comm (label, name, ranks) and the
-// counters that number calls. Look-up is lock-free; creation and retirement take a lock. Records are never
-// freed: NCCL reuses addresses, so their number is bounded by the comms alive at one time, and a retired
-// record answers "destroyed already" until its address is reused.
+// Handles are never wrapped. A record holds what a Call says about its comm (label, name, ranks)
+// and the counters that number calls. Look-up is lock-free; creation and retirement take a lock.
+// Records are never freed: NCCL reuses addresses, so their number is bounded by the comms alive at
+// one time, and a retired record answers "destroyed already" until its address is reused.
 #pragma once
 
 #include <array>
@@ -35,9 +35,9 @@ struct CommRecord {
 // What is known of a communicator when the call that creates it returns.
 struct Birth {
   const void* handle = nullptr;
-  int rank = -1;   // -1: ask the library once it is ready
+  int rank = -1;  // -1: ask the library once it is ready
   int ranks = 0;
-  std::uint64_t identity = 0;      // 0: none (derived from a parent, or adopted)
+  std::uint64_t identity = 0;  // 0: none (derived from a parent, or adopted)
   const CommRecord* parent = nullptr;
   std::uint32_t child_number = 0;  // with parent: 0 for the first split or shrink of it
   bool nonblocking = false;

@@ -1,7 +1,8 @@
 // What the boundary remembers of one thread: whether it is inside already, and its group.
 //
-// A plain struct in initial-exec thread-local storage: no constructor, no allocation, no lock, so that it
-// can be used from any thread at any time, NCCL's own ones included (boundary rules B6, B8, B11).
+// A plain struct in initial-exec thread-local storage: no constructor, no allocation, no lock, so
+// that it can be used from any thread at any time, NCCL's own ones included (boundary rules B6, B8,
+// B11).
 #pragma once
 
 #include <cerrno>
@@ -19,8 +20,9 @@ struct ThreadState {
   std::uint64_t groups;          // outermost groups opened so far
   std::uint64_t thread;          // kernel thread id, 0 = not asked yet
   const void* target;            // the copy of the library that the outermost call went to
-  std::uint32_t counter;         // 1-based number of the counter that this thread owns, 0: not asked
-  CommRecord* last;              // of the call before: most calls of a thread are on one communicator
+  std::uint64_t error_texts;     // last_error_count() at the entry of the outermost call
+  std::uint32_t counter;  // 1-based number of the counter that this thread owns, 0: not asked
+  CommRecord* last;       // of the call before: most calls of a thread are on one communicator
 };
 
 extern __attribute__((tls_model("initial-exec"))) thread_local constinit ThreadState current_thread;

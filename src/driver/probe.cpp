@@ -1,4 +1,5 @@
-// dlopen, cuInit, cuDeviceGetCount; the library stays open, as the driver does not survive being closed.
+// dlopen, cuInit, cuDeviceGetCount; the library stays open, as the driver does not survive being
+// closed.
 #include "driver/probe.hpp"
 
 #include <dlfcn.h>
@@ -20,8 +21,8 @@ Result<int> count_devices(const char* library) {
   if (init == nullptr || count == nullptr)
     return Error(Code::kCuda, std::string(library) + " is no CUDA driver: cuInit is missing");
   if (const int result = init(0); result != 0)
-    return Error(Code::kCuda, "the CUDA driver does not start (cuInit returned " +
-                                  std::to_string(result) + ")");
+    return Error(Code::kCuda,
+                 "the CUDA driver does not start (cuInit returned " + std::to_string(result) + ")");
   int devices = 0;
   if (const int result = count(&devices); result != 0)
     return Error(Code::kCuda, "the CUDA driver does not count its devices (error " +

@@ -63,7 +63,8 @@ run::JournalEntry entry_of(const scenario::Scenario& scenario, const scenario::F
 
 }  // namespace
 
-ArmedPlan::ArmedPlan(const scenario::Scenario& scenario, run::Recorder& recorder) : recorder_(recorder) {
+ArmedPlan::ArmedPlan(const scenario::Scenario& scenario, run::Recorder& recorder)
+    : recorder_(recorder) {
   scenario::Context context;
   const std::string host = run::host_name();
   context.start_ns = run::now().monotonic_ns;
@@ -97,6 +98,7 @@ bool ArmedPlan::claim(const abi::Call& call, const scenario::Firing& firing) {
   entry.budget_claim = claim->number;
   if (const Status written = recorder_.journal().append(entry); !written.ok())
     report_once(written.error().message());
+  // relaxed: a counter
   recorder_.counters().faults_fired.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

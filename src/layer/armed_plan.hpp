@@ -1,8 +1,8 @@
 // The product's FaultPlan: a scenario's decider, the run's budgets and journal.
 //
-// A fault that wants to fire claims its budget first, then writes its journal line, then acts: the line is
-// the proof. A claim or a line that cannot be written is reported once; without its claim a fault does not
-// fire, without its line it does (the job must see what the scenario says).
+// A fault that wants to fire claims its budget first, then writes its journal line, then acts: the
+// line is the proof. A claim or a line that cannot be written is reported once; without its claim a
+// fault does not fire, without its line it does (the job must see what the scenario says).
 #pragma once
 
 #include <memory>

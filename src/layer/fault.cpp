@@ -10,8 +10,8 @@ using abi::FunctionId;
 
 // The open group of this thread, as far as faults are concerned.
 struct GroupState {
-  std::uint64_t group = 0;         // number of the group this state belongs to
-  bool dropped = false;            // a *before* fault fired: nothing of this group is launched
+  std::uint64_t group = 0;  // number of the group this state belongs to
+  bool dropped = false;     // a *before* fault fired: nothing of this group is launched
   ncclResult_t result = ncclSuccess;
   const void* forwarded_comm = nullptr;  // some communicator that the library holds work for
   bool forwarded_any = false;
@@ -47,7 +47,8 @@ void FaultLayer::remember(const abi::Call& call) {
     group.result = firing->result;
     group.text = firing->text;
   }
-  if (call.nonblocking && group.hit_count < group.hit.size()) group.hit[group.hit_count++] = call.comm;
+  if (call.nonblocking && group.hit_count < group.hit.size())
+    group.hit[group.hit_count++] = call.comm;
   if (!firing->before || group.dropped) return;
   group.dropped = true;
   if (group.forwarded_any) spoil_group(call);
@@ -64,8 +65,9 @@ void FaultLayer::note_forwarded(const abi::Call& call) {
   if (call.comm != nullptr) group.forwarded_comm = call.comm;
 }
 
-// The library drops a group in which a call was wrong: hand it one that can only be wrong. A broadcast
-// from rank -1 where the group has a communicator, else the creation of one with no ranks.
+// The library drops a group in which a call was wrong: hand it one that can only be wrong. A
+// broadcast from rank -1 where the group has a communicator, else the creation of one with no
+// ranks.
 void FaultLayer::spoil_group(const abi::Call& call) {
   abi::Call wrong = call;
   if (const void* comm = open_group.forwarded_comm) {

@@ -1,12 +1,14 @@
-// The fault layer: makes a chosen call return a chosen error, and keeps NCCL's state as a real error would.
+// The fault layer: makes a chosen call return a chosen error, and keeps NCCL's state as a real
+// error would.
 //
-// Outside a group, *before* means that the call is not forwarded and *after* that it runs first. Inside a
-// group, calls only enqueue, so the application hears of either from the outermost GroupEnd: *before* lets
-// the call succeed, forwards none of this thread's later calls, makes the library drop what it already
-// holds, and the outermost GroupEnd returns the code; *after* runs the group first (DESIGN §7).
-// On a communicator created with blocking = 0, ncclCommGetAsyncError reports the code from then on; on a
-// blocking one it is untouched, because NCCL does not latch synchronous errors either.
-// ncclGetLastError answers with the fault's text (call/last_error.hpp). Decides nothing: see FaultPlan.
+// Outside a group, *before* means that the call is not forwarded and *after* that it runs first.
+// Inside a group, calls only enqueue, so the application hears of either from the outermost
+// GroupEnd: *before* lets the call succeed, forwards none of this thread's later calls, makes the
+// library drop what it already holds, and the outermost GroupEnd returns the code; *after* runs the
+// group first (docs/concepts.md). On a communicator created with blocking = 0,
+// ncclCommGetAsyncError reports the code from then on; on a blocking one it is untouched, because
+// NCCL does not latch synchronous errors either. ncclGetLastError answers with the fault's text
+// (call/last_error.hpp). Decides nothing: see FaultPlan.
 #pragma once
 
 #include <array>
@@ -32,7 +34,7 @@ class FaultLayer {
     } else {
       const bool is_watched = call.group_depth != 0 || plan_.concerns(call.function);
       if (__builtin_expect(is_watched, 0)) return decided(call, forward);
-      return plain(forward);
+      return forward();
     }
   }
 
@@ -57,7 +59,7 @@ class FaultLayer {
   template <typename Forward>
   ncclResult_t alone(abi::Call& call, Forward& forward) {
     const std::optional<Firing> firing = consider(call);
-    if (!firing) return plain(forward);
+    if (!firing) return forward();
     if (!firing->before) {
       const ncclResult_t result = forward();
       if (result != ncclSuccess && result != ncclInProgress) return result;
@@ -69,29 +71,20 @@ class FaultLayer {
     remember(call);
     if (swallows(call)) return ncclSuccess;
     note_forwarded(call);
-    return plain(forward);
+    return forward();
   }
   template <typename Forward>
   ncclResult_t group_end(abi::Call& call, Forward& forward) {
     remember(call);
-    const ncclResult_t result = plain(forward);
+    const ncclResult_t result = forward();
     return call.group_depth > 1 ? inner_result(call, result) : outermost_result(call, result);
   }
 
-  // An error of the library: its own text is newer than ours, unless ours was set by this very call
-  // (a function that the library lacks).
-  template <typename Forward>
-  [[gnu::always_inline]] static ncclResult_t plain(Forward& forward) {
-    const std::uint64_t texts = call::last_error_count();
-    const ncclResult_t result = forward();
-    const bool failed = result != ncclSuccess && result != ncclInProgress;
-    if (failed && texts == call::last_error_count()) call::clear_last_error();
-    return result;
-  }
   std::optional<Firing> consider(const abi::Call& call) {
     return plan_.concerns(call.function) ? plan_.consider(call) : std::nullopt;
   }
-  // Records a firing of this call in the open group; makes the library drop the group if it is *before*.
+  // Records a firing of this call in the open group; makes the library drop the group if it is
+  // *before*.
   void remember(const abi::Call& call);
   bool swallows(const abi::Call& call) const;
   void note_forwarded(const abi::Call& call);
@@ -103,7 +96,8 @@ class FaultLayer {
   ncclResult_t async_of(const void* comm) const;
   void forget_async(const void* comm);
 
-  static ncclResult_t get_async_error(void* self, abi::Call* call, ncclComm_t comm, ncclResult_t* result);
+  static ncclResult_t get_async_error(void* self, abi::Call* call, ncclComm_t comm,
+                                      ncclResult_t* result);
   static const char* get_last_error(void* self, abi::Call* call, ncclComm_t comm);
   static ncclResult_t comm_destroy(void* self, abi::Call* call, ncclComm_t comm);
   static ncclResult_t comm_abort(void* self, abi::Call* call, ncclComm_t comm);

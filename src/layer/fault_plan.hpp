@@ -1,7 +1,7 @@
 // The seam between the fault layer, which acts, and whatever decides that it should.
 //
-// The product's form (armed_plan.hpp) asks a scenario's decider, claims the budget and writes the journal
-// before it answers. Tests give answers by hand.
+// The product's form (armed_plan.hpp) asks a scenario's decider, claims the budget and writes the
+// journal before it answers. Tests give answers by hand.
 #pragma once
 
 #include <bitset>
@@ -25,7 +25,8 @@ class FaultPlan {
   bool concerns(abi::FunctionId function) const {
     return functions_[static_cast<std::size_t>(function)];
   }
-  // From now on nothing concerns it: the child of a fork does not act for its parent. Async-signal-safe.
+  // From now on nothing concerns it: the child of a fork does not act for its parent.
+  // Async-signal-safe.
   void disarm() noexcept { functions_.reset(); }
   // Called once per call that concerns() admits, at its entry. Claims and journals what it returns.
   virtual std::optional<Firing> consider(const abi::Call& call) = 0;

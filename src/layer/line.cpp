@@ -27,16 +27,19 @@ void Line::add_number(long long value) {
 
 void Line::add_pointer(const void* value) {
   std::array<char, 24> digits{};
-  const int length = std::snprintf(digits.data(), digits.size(), "0x%llx",
-                                   static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(value)));
+  const int length =
+      std::snprintf(digits.data(), digits.size(), "0x%llx",
+                    static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(value)));
   add({digits.data(), static_cast<std::size_t>(length)});
 }
 
 void describe(Line& line, const abi::Call& call) {
   const int rank = call.rank >= 0 ? call.rank : call.world_rank;
   line.add("rank ");
-  if (rank >= 0) line.add_number(rank);
-  else line.add("?");
+  if (rank >= 0)
+    line.add_number(rank);
+  else
+    line.add("?");
   line.add(" ");
   line.add(abi::info(call.function).name);
   line.add(" #");

@@ -1,6 +1,7 @@
 // Builds one line of text in a fixed buffer: no allocation, no exception, truncation marked.
 //
-// Also the sink of the argument printers that the API spec generates (SABOT_SHOW_X): field(name, value).
+// Also the sink of the argument printers that the API spec generates (SABOT_SHOW_X): field(name,
+// value).
 #pragma once
 
 #include <array>

@@ -1,8 +1,9 @@
-// The log layer: one line a call, written when the call is entered, so that a call that never returns is
-// seen; a second line only when it returns an error.
+// The log layer: one line a call, written when the call is entered, so that a call that never
+// returns is seen; a second line only when it returns an error.
 //
-// Lines go to stderr, or to a file whose name may contain %r (rank), %p (process) and %h (host): with %r one
-// file per rank. The rate is limited; what was held back is counted in the next line. Thread-safe.
+// Lines go to stderr, or to a file whose name may contain %r (rank), %p (process) and %h (host):
+// with %r one file per rank. The rate is limited; what was held back is counted in the next line.
+// Thread-safe.
 #pragma once
 
 #include <array>
@@ -66,7 +67,7 @@ class LogLayer {
 
   LogOptions options_;
   std::mutex mutex_;
-  std::uint64_t second_ = 0;         // the second being counted
+  std::uint64_t second_ = 0;  // the second being counted
   std::uint64_t lines_in_second_ = 0;
   std::uint64_t held_back_ = 0;
   std::array<int, kRanksWithFile + 1> files_{};  // descriptor + 1, by rank + 1; 0 = not opened

@@ -14,9 +14,11 @@ Error undecidable(const Fault& fault, const char* key, const char* why) {
 Status check_decidable(const Scenario& scenario) {
   for (const Fault& fault : scenario.faults) {
     if (fault.when.captured)
-      return undecidable(fault, "captured", "it does not ask the CUDA driver about streams; leave it out");
+      return undecidable(fault, "captured",
+                         "it does not ask the CUDA driver about streams; leave it out");
     if (!fault.when.switch_name.empty())
-      return undecidable(fault, "switch", "nothing can turn a switch while a job runs; leave it out");
+      return undecidable(fault, "switch",
+                         "nothing can turn a switch while a job runs; leave it out");
   }
   return {};
 }

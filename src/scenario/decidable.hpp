@@ -1,5 +1,6 @@
-// Which conditions this build can decide. The grammar knows more, so that a file is never misread; a fault
-// whose condition nobody can decide would pass for the wrong reason, so it is refused before the job starts.
+// Which conditions this build can decide. The grammar knows more, so that a file is never misread;
+// a fault whose condition nobody can decide would pass for the wrong reason, so it is refused
+// before the job starts.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,7 +1,7 @@
 // One generated function per NCCL function and way of forwarding, expanded from the API spec.
 //
-// The bridge is the only place that counts. Nothing thrown below leaves it (B6); a thread that is cancelled
-// inside NCCL unwinds through it. errno is the callee's on return.
+// The bridge is the only place that counts. Nothing thrown below leaves it (B6); a thread that is
+// cancelled inside NCCL unwinds through it. errno is the callee's on return.
 #include "stack/bridge.hpp"
 
 #include <cxxabi.h>
@@ -63,11 +63,12 @@ void enter(Stack& stack, Call& call, call::ThreadState& thread, const Admission&
 }
 
 const char* thrown(const char* function) {
-  log::line(std::string(function) + ": an exception was thrown inside; it was turned into an error");
+  log::line(std::string(function) + ": an exception from inside was turned into an error");
   return function;
 }
 
-// What a call of the application goes through: numbered, through the layers, and its consequences noted.
+// What a call of the application goes through: numbered, through the layers, and its consequences
+// noted.
 template <typename R, typename Through, typename Fill, typename Created>
 R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, FunctionId function,
           Through through, Fill fill, Created created) {
@@ -83,6 +84,7 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
     const R returned = through(stack.top(), &call);
     const ncclResult_t result = result_of(returned);
     if (result != ncclSuccess && result != ncclInProgress && !call.injected)
+      // relaxed: a counter
       stack.counters().errors_from_real.fetch_add(1, std::memory_order_relaxed);
     stack.boundary().leave(call, thread, result);
     created.after(stack, call, thread, result);
@@ -92,8 +94,9 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
 
 // One entry: decides whether the call is the application's. Nothing thrown below leaves it.
 template <typename R, typename Direct, typename Through, typename Fill, typename Created>
-[[gnu::always_inline]] inline R entry(FunctionId function, const void* return_address, Direct direct,
-                                      Through through, Fill fill, Created created) {
+[[gnu::always_inline]] inline R entry(FunctionId function, const void* return_address,
+                                      Direct direct, Through through, Fill fill,
+                                      Created created) {
   Stack& stack = *Stack::current();
   call::ThreadState& thread = call::thread_state();
   // The first call of whoever uses a copy of the library that came later (C1).
@@ -132,7 +135,11 @@ struct CommsCreated {
         [&](const abi::Api& to, Call* call) -> ret {                                             \
           return to.table->name(to.self, call SABOT_TAIL_ARGS_##name);                           \
         },                                                                                       \
-        [&](Call& sabot_filled) { (void)sabot_filled; SABOT_FILL_##name(sabot_filled); }, creation); \
+        [&](Call& sabot_filled) {                                                                \
+          (void)sabot_filled;                                                                    \
+          SABOT_FILL_##name(sabot_filled);                                                       \
+        },                                                                                       \
+        creation);                                                                               \
   }
 #define SABOT_BRIDGE(name, ret) SABOT_BRIDGE_WITH(name, ret, NothingCreated{})
 SABOT_ORDINARY(SABOT_BRIDGE)
@@ -160,7 +167,10 @@ SABOT_WATCH(GetUniqueId, ncclResult_t)
 #undef SABOT_WATCH
 
 const char* watching_GetLastError(ncclComm_t comm) {
-  if (const char* text = call::last_error()) return text;
+  if (const char* text = call::last_error()) {
+    call::clear_last_error();  // without a layer nobody sees the library fail afterwards
+    return text;
+  }
   const Destination to = Stack::current()->real()->destination(__builtin_return_address(0));
   return (to.passes ? to.tables->own : to.tables->next).call.GetLastError(comm);
 }

@@ -7,10 +7,11 @@ namespace sabot::stack {
 
 // Through the layers: fills and numbers one Call, passes on what is not the application's (B8).
 extern const abi::FunctionTable kBridge;
-// No layer, several copies of the library or another tool's wrapper: to the copy that the caller means.
+// No layer, several copies of the library or another tool's wrapper: to the copy that the caller
+// means.
 extern const abi::FunctionTable kRouted;
-// No layer: the functions that create something, so that a later copy is noticed, and GetLastError, which
-// knows why a function is missing; the other slots are null.
+// No layer: the functions that create something, so that a later copy is noticed, and GetLastError,
+// which knows why a function is missing; the other slots are null.
 extern const abi::FunctionTable kWatching;
 // No layer, host engine: straight into its table.
 extern const abi::FunctionTable kHostDirect;

@@ -1,8 +1,8 @@
 // The table through which every exported function of this library jumps: sabot_entries.
 //
 // entries.S (generated) makes pncclX and ncclX one indirect jump through its slot; slots begin at
-// first_use.S and are filled once, when the stack opens. A slot is one aligned pointer: it may be rewritten
-// while other threads jump through it.
+// first_use.S and are filled once, when the stack opens. A slot is one aligned pointer: it may be
+// rewritten while other threads jump through it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ void* sabot_first_use_target(unsigned index) noexcept;
 namespace sabot::stack {
 
 inline void publish(std::size_t index, void* target) {
-  // pairs with: the jump through the slot in entries.S; what the target reads was written before.
+  // pairs with: sabot_first_use_target, and the jumps of entries.S: what the target reads was
+  // written before.
   std::atomic_ref<void*>(sabot_entries[index]).store(target, std::memory_order_release);
 }
 

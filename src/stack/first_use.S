@@ -1,8 +1,9 @@
 # The way of a call whose entry was not opened yet: keep the arguments, ask where to go, go there.
 #
-# An entry (entries.S) comes here with its index in a scratch register and the caller's arguments and return
-# address in place; sabot_first_use_target opens the stack once and returns the function to go on with. No
-# function of the API takes floating-point arguments, so that the integer registers are all there is to keep.
+# An entry (entries.S) comes here with its index in a scratch register and the caller's arguments
+# and return address in place; sabot_first_use_target opens the stack once and returns the function
+# to go on with. No function of the API takes floating-point arguments, so that the integer
+# registers are all there is to keep.
   .text
 #if defined(__x86_64__)
   .globl sabot_first_use

@@ -45,7 +45,8 @@ Result<scenario::Scenario> load_scenario(const config::Snapshot& settings) {
 
 std::uint64_t plan_hash(const scenario::Scenario& scenario) {
   std::uint64_t hash = mix(scenario.seed);
-  for (const scenario::Fault& fault : scenario.faults) hash = mix(hash, hash_text(scenario::to_line(fault)));
+  for (const scenario::Fault& fault : scenario.faults)
+    hash = mix(hash, hash_text(scenario::to_line(fault)));
   return hash;
 }
 
@@ -53,8 +54,8 @@ std::string title_of(const scenario::Scenario& scenario) {
   return scenario.name.empty() ? "the command line" : "scenario \"" + scenario.name + "\"";
 }
 
-Layers::Layers(const config::Snapshot& settings, abi::Api engine, const scenario::Scenario& scenario,
-               run::Recorder& recorder)
+Layers::Layers(const config::Snapshot& settings, abi::Api engine,
+               const scenario::Scenario& scenario, run::Recorder& recorder)
     : top_(engine) {
   if (!scenario.faults.empty()) {
     plan_ = std::make_unique<layer::ArmedPlan>(scenario, recorder);

@@ -1,6 +1,7 @@
 // Which layers this process has, and in which order: log(fault(engine)).
 //
-// The log layer is outermost, so that it shows what the application sees, injected results included.
+// The log layer is outermost, so that it shows what the application sees, injected results
+// included.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@
 
 namespace sabot::stack {
 
-// The scenario of this process: SABOT_SCENARIO and SABOT_FAULT together; no faults if neither is set.
+// The scenario of this process: SABOT_SCENARIO and SABOT_FAULT together; no faults if neither is
+// set.
 Result<scenario::Scenario> load_scenario(const config::Snapshot& settings);
 
 // Equal for processes that were given the same faults: counters of different plans are not merged.

@@ -1,10 +1,10 @@
 // The engine `real`: the copies of the vendor's library in this process as one API table.
 //
-// Each copy has two function tables: `next`, where an application's call goes on (another tool's wrapper if
-// the loader would have led there after us, else the copy), and `own`, the copy's functions themselves, for
-// calls that NCCL or that wrapper makes (B7, B8). A function that a copy lacks is replaced by one that says
-// so. Which copy a call is meant for follows from the code it came from (case C1); the bridge puts its tables
-// into Call::target.
+// Each copy has two function tables: `next`, where an application's call goes on (another tool's
+// wrapper if the loader would have led there after us, else the copy), and `own`, the copy's
+// functions themselves, for calls that NCCL or that wrapper makes (B7, B8). A function that a copy
+// lacks is replaced by one that says so. Which copy a call is meant for follows from the code it
+// came from (case C1); the bridge puts its tables into Call::target.
 #pragma once
 
 #include <array>
@@ -40,10 +40,12 @@ class RealEngine {
   const real::RealLibrary& library() const { return *library_; }
   const CopyTables& chosen() const { return *chosen_; }
 
-  // Whether every call may jump straight to chosen().next: one copy, and no tool that could call back.
+  // Whether every call may jump straight to chosen().next: one copy, and no tool that could call
+  // back.
   bool is_direct() const;
   Destination destination(const void* return_address) const noexcept;
-  // For functions that create something: notices copies that came later. True if there are new ones.
+  // For functions that create something: notices copies that came later. True if there are new
+  // ones.
   bool look_again();
 
  private:

@@ -26,7 +26,8 @@ std::once_flag opened;
 thread_local bool opening = false;
 
 // The first loaded object of ours, if it is not this library.
-const real::MappedObject* owner_among(const std::vector<real::MappedObject>& objects, real::Loader& loader) {
+const real::MappedObject* owner_among(const std::vector<real::MappedObject>& objects,
+                                      real::Loader& loader) {
   for (const real::MappedObject& object : objects) {
     if (!object.is_ours) continue;
     return object.covers(loader.ourselves()) ? nullptr : &object;
@@ -90,12 +91,14 @@ Stack::Stack(const config::Snapshot& settings)
 
 Stack::~Stack() = default;
 
-// DESIGN §8: auto is real if and only if a libnccl is found and the driver counts at least one device.
+// auto is real if and only if a libnccl is found and the driver counts at least one
+// device.
 void Stack::choose_engine() {
   const config::EngineChoice choice = settings_.get<KnobId::kEngine>();
   if (choice == config::EngineChoice::kHost) return open_host("asked for by SABOT_ENGINE");
   const Result<int> devices = driver::count_devices();
-  if (choice == config::EngineChoice::kAuto && !devices.ok()) return open_host(devices.error().message());
+  if (choice == config::EngineChoice::kAuto && !devices.ok())
+    return open_host(devices.error().message());
   const Status real = open_real();
   if (real.ok()) {
     engine_reason_ = choice == config::EngineChoice::kReal ? "asked for by SABOT_ENGINE"
@@ -189,8 +192,8 @@ void Stack::before_creation() {
   if (real_ != nullptr && real_->look_again()) publish_entries();
 }
 
-// A forked child inherits no communicator and does not act for its parent; once it has one of its own it
-// joins the run as a process of its own (B19).
+// A forked child inherits no communicator and does not act for its parent; once it has one of its
+// own it joins the run as a process of its own (B19).
 void Stack::after_fork_child() noexcept {
   Stack* stack = current();
   if (stack == nullptr || stack->recorder_ == nullptr) return;
@@ -202,6 +205,7 @@ void Stack::after_fork_child() noexcept {
 }
 
 void Stack::after_creation() {
+  // relaxed: set by this very thread when it forked
   if (!forked_.load(std::memory_order_relaxed) || !forked_.exchange(false)) return;
   // The parent's objects stay as they are: other threads of this child may still be inside them.
   recorder_.release();
@@ -220,5 +224,6 @@ namespace {
 extern "C" void* sabot_first_use_target(unsigned index) noexcept {
   using namespace sabot;
   if (!stack::Stack::open()) return stack::kRefusing.by_id[index];
+  // pairs with: publish
   return std::atomic_ref<void*>(sabot_entries[index]).load(std::memory_order_acquire);
 }

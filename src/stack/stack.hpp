@@ -1,9 +1,10 @@
 // The stack of this process: its engine, the layers over it, and the entries that lead there.
 //
-// Opened by the first call of any exported function, never before (B11), and never closed. If another
-// library of ours was loaded earlier, that one owns the stack and our entries forward to it. Otherwise the
-// engine is chosen by the rule of DESIGN §8, the run is joined, the scenario is armed, and the entries are
-// pointed: straight at the engine where no layer is active (B10), else at the bridge (bridge.cpp).
+// Opened by the first call of any exported function, never before (B11), and never closed. If
+// another library of ours was loaded earlier, that one owns the stack and our entries forward to
+// it. Otherwise the engine is chosen by the rule of docs/concepts.md, the run is joined, the
+// scenario is armed, and the entries are pointed: straight at the engine where no layer is active
+// (B10), else at the bridge (bridge.cpp).
 #pragma once
 
 #include <memory>
@@ -27,8 +28,9 @@ class Stack {
   static Stack* current() noexcept {
     return current_.load(std::memory_order_acquire);  // pairs with: Stack
   }
-  // Opens the process's stack and publishes the entries; repeated calls do nothing. False while this very
-  // thread is opening it already, or if no engine can be had: entries then lead to refusals.
+  // Opens the process's stack and publishes the entries; repeated calls do nothing. False while
+  // this very thread is opening it already, or if no engine can be had: entries then lead to
+  // refusals.
   static bool open() noexcept;
 
   explicit Stack(const config::Snapshot& settings);
@@ -42,6 +44,7 @@ class Stack {
   RealEngine* real() const { return real_.get(); }  // null on the host engine
   call::Boundary& boundary() { return boundary_; }
   run::TallyPage& counters() { return recorder_->counters(); }
+  // relaxed: counters order nothing; the page was opened before the entries led here
   void count_call(call::ThreadState& thread) {
     run::TallyPage& page = *page_.load(std::memory_order_relaxed);
     if (thread.counter == 0) thread.counter = ++owners_;
@@ -58,7 +61,8 @@ class Stack {
     return page == nullptr || page->total_calls() > 0;
   }
   bool is_forked_child() const { return forked_.load(); }
-  // Notices a library that came later (real), and that a forked child now has a communicator of its own.
+  // Notices a library that came later (real), and that a forked child now has a communicator of its
+  // own.
   void before_creation();
   void after_creation();
 

@@ -2,12 +2,12 @@
 
     python3 header_test.py --vendor-dir DIR      DIR/VERSION/…/nccl.h, e.g. build/vendor/2.28.9
 
-A probe is generated from the API spec, compiled once against each header, and must print the same lines: enum
-values, constants, struct sizes and offsets, and the type of every function as the compiler spells it. The set of
-functions is compared with the text of the vendor's header, so that one missing in the spec is found. Against a
-version newer than the spec, everything of ours must still be there unchanged. Also: the header compiles alone
-as C99 and C++, and the spec reader agrees with tomllib.
-"""
+A probe is generated from the API spec, compiled once against each header, and must print the
+same lines: enum values, constants, struct sizes and offsets, and the type of every function as
+the compiler spells it. The set of functions is compared with the text of the vendor's header, so
+that one missing in the spec is found. Against a version newer than the spec, everything of ours
+must still be there unchanged. Also: the header compiles alone as C99 and C++, and the spec
+reader agrees with tomllib."""
 
 import argparse
 import os
@@ -30,8 +30,11 @@ VENDOR_DIR = None
 
 # NVIDIA's header includes CUDA's: these stand in for them, with the one type that the API needs.
 CUDA_STUBS = {
-    "cuda_runtime.h": "#pragma once\n#define NCCL_OS_LINUX 1\n#include <stddef.h>\n#define CUDART_VERSION 13000\ntypedef struct CUstream_st* cudaStream_t;\n",
-    "cuda_fp16.h": "#pragma once\n", "cuda_bf16.h": "#pragma once\n#define __CUDA_BF16_TYPES_EXIST__\n", "cuda_fp8.h": "#pragma once\n",
+    "cuda_runtime.h": "#pragma once\n#define NCCL_OS_LINUX 1\n#include <stddef.h>\n"
+    "#define CUDART_VERSION 13000\ntypedef struct CUstream_st* cudaStream_t;\n",
+    "cuda_fp16.h": "#pragma once\n",
+    "cuda_bf16.h": "#pragma once\n#define __CUDA_BF16_TYPES_EXIST__\n",
+    "cuda_fp8.h": "#pragma once\n",
 }
 
 PROBE_HEAD = """
@@ -68,8 +71,11 @@ def probe(version):
     lines = []
     for constant in SPEC.constants:
         if header.exists(constant, version):
-            value = "nullptr" if constant["value"] == "NULL" or constant["value"].endswith("_PTR") \
+            value = (
+                "nullptr"
+                if constant["value"] == "NULL" or constant["value"].endswith("_PTR")
                 else constant["name"]
+            )
             lines.append(f'show("{constant["name"]}", {value});')
     for enum in SPEC.enums:
         if not header.exists(enum, version):
@@ -91,8 +97,10 @@ def probe(version):
     for function in SPEC.functions:
         if function.header == "nccl" and header.exists(function, version):
             for prefix in ("nccl", "pnccl"):
-                lines.append(f'std::printf("{prefix}{function.name}: %s\\n", '
-                             f'spelled<decltype(&{prefix}{function.name})>());')
+                lines.append(
+                    f'std::printf("{prefix}{function.name}: %s\\n", '
+                    f"spelled<decltype(&{prefix}{function.name})>());"
+                )
     return PROBE_HEAD + "\n".join(lines) + "\n}\n"
 
 
@@ -103,14 +111,19 @@ def exact_part(version):
         if header.exists(struct, version):
             lines.append(f'show("sizeof {struct["name"]}", sizeof({struct["name"]}));')
             if struct.get("initializer"):
-                lines.append(f'{{ {struct["name"]} x = {struct["initializer"]}; const unsigned char* p = '
-                             f'reinterpret_cast<unsigned char*>(&x); for (size_t i = 0; i < sizeof x; ++i) '
-                             f'std::printf("%02x", p[i]); std::printf(" {struct["initializer"]}\\n"); }}')
+                lines.append(
+                    f'{{ {struct["name"]} x = {struct["initializer"]}; const unsigned char* p = '
+                    f"reinterpret_cast<unsigned char*>(&x); for (size_t i = 0; i < sizeof x; ++i) "
+                    f'std::printf("%02x", p[i]); std::printf(" {struct["initializer"]}\\n"); }}'
+                )
     for enum in SPEC.enums:
         if header.exists(enum, version) and "count" in enum:
             lines.append(f'show("{enum["count"]}", {enum["count"]});')
     lines.append('show("NCCL_VERSION_CODE", NCCL_VERSION_CODE);')
-    lines.append('show("NCCL_VERSION(2,8,4)", NCCL_VERSION(2,8,4)); show("NCCL_VERSION(2,19,3)", NCCL_VERSION(2,19,3));')
+    lines.append(
+        'show("NCCL_VERSION(2,8,4)", NCCL_VERSION(2,8,4));'
+        'show("NCCL_VERSION(2,19,3)", NCCL_VERSION(2,19,3));'
+    )
     return "\n".join(lines)
 
 
@@ -121,7 +134,7 @@ class HeaderTest(unittest.TestCase):
             (self.folder / name).write_text(text)
 
     def output_of(self, text, header_path):
-        """Compiles text with this nccl.h and returns what it prints; signatures are only declared, not linked."""
+        """Compiles text with this nccl.h and returns what it prints; nothing is linked to NCCL."""
         include = self.folder / header_path.parent.name / "include"
         include.mkdir(parents=True, exist_ok=True)
         target = include / "nccl.h"
@@ -131,10 +144,24 @@ class HeaderTest(unittest.TestCase):
         source = self.folder / "probe.cpp"
         source.write_text(text)
         binary = self.folder / "probe"
-        built = subprocess.run(["g++", "-std=c++17", "-w", f"-I{include}", f"-I{self.folder}", str(source), "-o",
-                                str(binary)], capture_output=True, text=True)
+        built = subprocess.run(
+            [
+                "g++",
+                "-std=c++17",
+                "-w",
+                f"-I{include}",
+                f"-I{self.folder}",
+                str(source),
+                "-o",
+                str(binary),
+            ],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(built.returncode, 0, built.stderr[:4000])
-        return subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout.splitlines()
+        return subprocess.run(
+            [str(binary)], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
 
     def ours(self, version):
         path = self.folder / "ours" / version / "nccl.h"
@@ -152,9 +179,14 @@ class HeaderTest(unittest.TestCase):
                 if known == version:
                     text = text[:-2] + exact_part(version) + "\n}\n"
                 theirs, ours = self.output_of(text, path), self.output_of(text, self.ours(known))
-                if known != version:  # their config struct has a newer tag; its prefix is compared above
+                if (
+                    known != version
+                ):  # their config struct has a newer tag; its prefix is compared above
                     rename = re.compile(r"ncclConfig_v\d+")
-                    theirs, ours = ([rename.sub("ncclConfig", line) for line in lines] for lines in (theirs, ours))
+                    theirs, ours = (
+                        [rename.sub("ncclConfig", line) for line in lines]
+                        for lines in (theirs, ours)
+                    )
                 self.assertEqual(ours, theirs)
                 print(f"  {version}: {len(ours)} properties equal")
 
@@ -163,31 +195,67 @@ class HeaderTest(unittest.TestCase):
             with self.subTest(version=version):
                 declared = set(re.findall(r"\bpnccl(\w+)\s*\(", path.read_text()))
                 declared -= {"X"}
-                spec_names = {f.name for f in SPEC.functions if f.header == "nccl" and header.exists(f, version)}
+                spec_names = {
+                    f.name
+                    for f in SPEC.functions
+                    if f.header == "nccl" and header.exists(f, version)
+                }
                 missing = declared - spec_names
                 if spec_version(version) == version:
                     self.assertEqual(declared, spec_names)
                 else:
-                    print(f"  {version} has {len(missing)} functions newer than the spec: {sorted(missing)}")
+                    print(
+                        f"  {version} has {len(missing)} functions newer than the spec: "
+                        f"{sorted(missing)}"
+                    )
                     self.assertEqual(spec_names - declared, set())
 
     def test_exported_symbols_of_the_vendor_library_are_all_described(self):
-        libraries = [p for p in pathlib.Path(VENDOR_DIR or ".").glob("**/libnccl.so.2")] if VENDOR_DIR else []
+        libraries = (
+            [p for p in pathlib.Path(VENDOR_DIR or ".").glob("**/libnccl.so.2")]
+            if VENDOR_DIR
+            else []
+        )
         self.assertGreaterEqual(len(libraries), 1, f"no libnccl.so.2 below {VENDOR_DIR}")
         for library in libraries:
-            table = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True,
-                                   check=True).stdout
+            table = subprocess.run(
+                ["nm", "-D", "--defined-only", str(library)],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
             exported = {name[5:] for name in re.findall(r"\bpnccl\w+", table)}
             self.assertEqual(exported - {f.name for f in SPEC.functions}, set())
 
     def test_the_header_compiles_alone_as_c99_and_cpp_in_every_version(self):
-        versions = ["2.19.3", "2.20.5", "2.22.3", "2.24.3", "2.27.3", "2.28.9", "2.29.7", "2.30.4", "2.30.7"]
+        versions = [
+            "2.19.3",
+            "2.20.5",
+            "2.22.3",
+            "2.24.3",
+            "2.27.3",
+            "2.28.9",
+            "2.29.7",
+            "2.30.4",
+            "2.30.7",
+        ]
         for version in versions:
             path = self.ours(version)
             for language in (["gcc", "-std=c99", "-x", "c"], ["g++", "-std=c++11", "-x", "c++"]):
-                done = subprocess.run(language + ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only",
-                                                  "-DSABOT_NCCL_WITHOUT_CUDA", str(path)],
-                                      capture_output=True, text=True)
+                done = subprocess.run(
+                    language
+                    + [
+                        "-Wall",
+                        "-Wextra",
+                        "-pedantic",
+                        "-Werror",
+                        "-fsyntax-only",
+                        "-DSABOT_NCCL_WITHOUT_CUDA",
+                        str(path),
+                    ],
+                    capture_output=True,
+                    text=True,
+                )
                 self.assertEqual(done.returncode, 0, f"{version} {language}: {done.stderr}")
 
     def test_the_spec_reader_agrees_with_tomllib(self):
@@ -199,9 +267,13 @@ class HeaderTest(unittest.TestCase):
         self.assertEqual(spec_module.read_toml(text, "spec"), tomllib.loads(text))
 
     def test_a_malformed_spec_is_refused_with_file_and_line(self):
-        with self.assertRaisesRegex(spec_module.SpecError, r"spec.toml:2: expected a string or a list"):
-            spec_module.read_toml('[[function]]\nname = 7\n', "spec.toml")
-        with self.assertRaisesRegex(spec_module.SpecError, r"spec.toml:1: expected \[\[table\]\] or key = value"):
+        with self.assertRaisesRegex(
+            spec_module.SpecError, r"spec.toml:2: expected a string or a list"
+        ):
+            spec_module.read_toml("[[function]]\nname = 7\n", "spec.toml")
+        with self.assertRaisesRegex(
+            spec_module.SpecError, r"spec.toml:1: expected \[\[table\]\] or key = value"
+        ):
             spec_module.read_toml("nonsense\n", "spec.toml")
 
 

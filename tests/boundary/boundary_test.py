@@ -1,6 +1,7 @@
-"""The rules at the boundary, seen from a process that uses a stub NCCL under the preload (DESIGN §9).
+"""The rules at the boundary, seen from a process that uses a stub NCCL under the preload (DESIGN
+§9).
 
-    python3 boundary_test.py --guest PROGRAM --stub LIBRARY --preload LIBRARY --standin LIBRARY
+python3 boundary_test.py --guest PROGRAM --stub LIBRARY --preload LIBRARY --standin LIBRARY
 """
 
 import argparse
@@ -17,8 +18,13 @@ PATHS = None
 
 def run(part, faults="", folder="", **variables):
     env = {k: v for k, v in os.environ.items() if not k.startswith("SABOT_")}
-    env.update(LD_PRELOAD=PATHS.preload, SABOT_ENGINE="real", SABOT_REAL_NCCL=PATHS.stub, SABOT_QUIET="1",
-               LD_LIBRARY_PATH=os.path.dirname(PATHS.stub))
+    env.update(
+        LD_PRELOAD=PATHS.preload,
+        SABOT_ENGINE="real",
+        SABOT_REAL_NCCL=PATHS.stub,
+        SABOT_QUIET="1",
+        LD_LIBRARY_PATH=os.path.dirname(PATHS.stub),
+    )
     if faults:
         env["SABOT_FAULT"] = faults
     if folder:
@@ -57,7 +63,9 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(done.stdout, "errno 77 78 result 0\n")
         self.assertEqual(journal(self.folder), [])
 
-    def test_c17_a_forked_child_leaves_its_parents_faults_and_journal_alone_until_it_has_a_comm(self):
+    def test_c17_a_forked_child_leaves_its_parents_faults_and_journal_alone_until_it_has_a_comm(
+        self,
+    ):
         done = run("fork", "AllReduce[nth=1,budget=2]=error(SystemError)", self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "child inherited 0 own 2\nparent 2\n")
@@ -85,18 +93,26 @@ class BoundaryTest(unittest.TestCase):
 
     def test_the_last_error_text_names_the_fault_in_every_thread(self):
         done = run("lasterror", "nic-dies: AllReduce[nth=1]=error(SystemError)")
-        text = 'injected by Sabot: fault "nic-dies" of the command line (rank 0, AllReduce, call 1)'
+        text = (
+            'injected by Sabot: fault "nic-dies" of the command line (rank 0, AllReduce, call 1)'
+        )
         self.assertEqual(done.stdout, f"own: {text}\nother: {text}\n", done.stderr)
 
     def test_c10_in_progress_is_neither_faulted_nor_counted_as_a_failure(self):
-        done = run("nonblocking", "AllReduce[nth=7]=error(SystemError)", self.folder, SABOT_LOG="all")
-        self.assertEqual(done.stdout, "started 7 ready after several polls 1 reduced 0 state 0\n", done.stderr)
+        done = run(
+            "nonblocking", "AllReduce[nth=7]=error(SystemError)", self.folder, SABOT_LOG="all"
+        )
+        self.assertEqual(
+            done.stdout, "started 7 ready after several polls 1 reduced 0 state 0\n", done.stderr
+        )
         self.assertNotIn("returned", done.stderr)
         self.assertEqual(journal(self.folder), [])
 
     def test_c10_an_injected_error_shows_in_the_async_state_of_a_non_blocking_communicator(self):
         done = run("nonblocking", "AllReduce[nth=1]=error(SystemError)")
-        self.assertEqual(done.stdout, "started 7 ready after several polls 1 reduced 2 state 2\n", done.stderr)
+        self.assertEqual(
+            done.stdout, "started 7 ready after several polls 1 reduced 2 state 2\n", done.stderr
+        )
 
     def test_a_scenario_that_cannot_be_read_is_said_and_arms_nothing(self):
         done = run("errno", "AllReduce[nht=1]=error(SystemError)", SABOT_QUIET="0")
@@ -105,15 +121,25 @@ class BoundaryTest(unittest.TestCase):
         self.assertIn("did you mean 'nth'", done.stderr)
 
     def test_a_missing_real_library_names_every_place_and_refuses_every_call(self):
-        env = {"LD_PRELOAD": PATHS.preload, "SABOT_ENGINE": "real", "SABOT_REAL_NCCL": "/nowhere/libnccl.so.2",
-               "LD_LIBRARY_PATH": os.path.dirname(PATHS.stub)}
-        done = subprocess.run([PATHS.guest, "errno"], env=env, capture_output=True, text=True, timeout=60)
+        env = {
+            "LD_PRELOAD": PATHS.preload,
+            "SABOT_ENGINE": "real",
+            "SABOT_REAL_NCCL": "/nowhere/libnccl.so.2",
+            "LD_LIBRARY_PATH": os.path.dirname(PATHS.stub),
+        }
+        done = subprocess.run(
+            [PATHS.guest, "errno"], env=env, capture_output=True, text=True, timeout=60
+        )
         self.assertEqual(done.returncode, 10)
         self.assertIn("/nowhere/libnccl.so.2", done.stderr)
 
     def test_two_libraries_of_ours_are_one_stack(self):
-        done = run("errno", "AllReduce[nth=1]=error(SystemError)", self.folder,
-                   LD_PRELOAD=f"{PATHS.preload}:{PATHS.standin}")
+        done = run(
+            "errno",
+            "AllReduce[nth=1]=error(SystemError)",
+            self.folder,
+            LD_PRELOAD=f"{PATHS.preload}:{PATHS.standin}",
+        )
         self.assertEqual(done.stdout, "errno 77 78 result 2\n", done.stderr)
         self.assertEqual(len(journal(self.folder)), 1)
         self.assertEqual(len(glob.glob(f"{self.folder}/attach/*.json")), 1)

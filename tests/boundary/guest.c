@@ -1,9 +1,11 @@
-/* A program that looks at what the boundary leaves behind in a process: errno, stdout, forked children, counts.
+/* A program that looks at what the boundary leaves behind in a process: errno, stdout, forked
+ * children, counts.
  *
  *     guest errno | names | fork | threads | groups | lasterror | nonblocking
  *
- * Linked to libnccl.so.2 like any application; boundary_test.py runs it over the stub under LD_PRELOAD. Each
- * part prints one line of facts and exits with 0 if what it checked by itself holds. */
+ * Linked to libnccl.so.2 like any application; boundary_test.py runs it over the stub under
+ * LD_PRELOAD. Each part prints one line of facts and exits with 0 if what it checked by itself
+ * holds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -58,8 +60,8 @@ static int part_names(void) {
   return wrong;
 }
 
-/* C17: the child of a fork passes its parent's communicator through, fires nothing for it, and is armed
- * again once it has a communicator of its own. */
+/* C17: the child of a fork passes its parent's communicator through, fires nothing for it, and is
+ * armed again once it has a communicator of its own. */
 static int part_fork(void) {
   ncclComm_t comm = make_comm(0, 1);
   fflush(stdout);
@@ -99,7 +101,8 @@ static int part_threads(void) {
   return 0;
 }
 
-/* The fault of a call in a group comes from the outermost GroupEnd; the next group is whole again. */
+/* The fault of a call in a group comes from the outermost GroupEnd; the next group is whole again.
+ */
 static int part_groups(void) {
   ncclComm_t comm = make_comm(0, 1);
   ncclGroupStart();
@@ -109,7 +112,8 @@ static int part_groups(void) {
   ncclGroupStart();
   const ncclResult_t later = reduce(comm);
   const ncclResult_t later_end = ncclGroupEnd();
-  printf("group %d %d end %d then %d end %d\n", (int)in_group, (int)second, (int)end, (int)later, (int)later_end);
+  printf("group %d %d end %d then %d end %d\n", (int)in_group, (int)second, (int)end, (int)later,
+         (int)later_end);
   return 0;
 }
 
@@ -129,8 +133,8 @@ static int part_nonblocking(void) {
   }
   const ncclResult_t first = reduce(comm);
   ncclCommGetAsyncError(comm, &state);
-  printf("started %d ready after several polls %d reduced %d state %d\n", (int)started, polls > 1, (int)first,
-         (int)state);
+  printf("started %d ready after several polls %d reduced %d state %d\n", (int)started, polls > 1,
+         (int)first, (int)state);
   return 0;
 }
 
@@ -155,8 +159,12 @@ int main(int argc, char** argv) {
   static const struct {
     const char* name;
     int (*run)(void);
-  } parts[] = {{"errno", part_errno},     {"names", part_names},   {"fork", part_fork},
-               {"threads", part_threads}, {"groups", part_groups}, {"lasterror", part_last_error},
+  } parts[] = {{"errno", part_errno},
+               {"names", part_names},
+               {"fork", part_fork},
+               {"threads", part_threads},
+               {"groups", part_groups},
+               {"lasterror", part_last_error},
                {"nonblocking", part_nonblocking}};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
     if (argc == 2 && strcmp(argv[1], parts[i].name) == 0) return parts[i].run();

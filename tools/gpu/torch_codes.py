@@ -2,11 +2,11 @@
 
     python3 torch_codes.py PATH_OF_SABOT [--ranks N] [--out FILE]
 
-A job per collective loops over the codes 1 to 8: the n-th call of the function returns code n on every rank, so
-that no rank waits for another. Creation and destruction happen once in a group's life: there it is a job per code.
-Rows: function × code → exception class, the line that names the code, and whether the text names the fault. A job
-without an answer within its deadline is a row too ("hangs"): that is what a training job would meet.
-"""
+A job per collective loops over the codes 1 to 8: the n-th call of the function returns code n on
+every rank, so that no rank waits for another. Creation and destruction happen once in a group's
+life: there it is a job per code. Rows: function × code → exception class, the line that names
+the code, and whether the text names the fault. A job without an answer within its deadline is a
+row too ("hangs"): that is what a training job would meet."""
 
 import argparse
 import concurrent.futures
@@ -16,8 +16,16 @@ import socket
 import subprocess
 import sys
 
-CODES = ["UnhandledCudaError", "SystemError", "InternalError", "InvalidArgument", "InvalidUsage", "RemoteError",
-         "InProgress", "Timeout"]
+CODES = [
+    "UnhandledCudaError",
+    "SystemError",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidUsage",
+    "RemoteError",
+    "InProgress",
+    "Timeout",
+]
 COLLECTIVES = ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AlltoAll"]
 LIFECYCLE = ["CommInitRankConfig", "CommDestroy"]
 JOB_SECONDS = 45
@@ -49,7 +57,7 @@ def observe(action):
 
 
 def lifecycle(name):
-    """The one observation of a group's life: its creation at the first collective, or its destruction."""
+    """What a group's life shows: its creation at the first collective, or its end."""
     import torch.distributed as dist
 
     created = observe(collective("AllReduce"))
@@ -57,13 +65,20 @@ def lifecycle(name):
 
 
 def run_rank(rank, name, ranks, port, queue):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), TORCH_NCCL_DUMP_ON_TIMEOUT="0",
-                      TORCH_NCCL_NONBLOCKING_TIMEOUT="15")
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(ranks),
+        TORCH_NCCL_DUMP_ON_TIMEOUT="0",
+        TORCH_NCCL_NONBLOCKING_TIMEOUT="15",
+    )
     import torch
     import torch.distributed as dist
 
     torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    dist.init_process_group(
+        "nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks
+    )
     if name in LIFECYCLE:
         rows = [lifecycle(name)]
     else:
@@ -88,7 +103,9 @@ def job(name, ranks):
 
     context = multiprocessing.get_context("spawn")
     queue, port = context.Queue(), free_port()
-    processes = [context.Process(target=run_rank, args=(r, name, ranks, port, queue)) for r in range(ranks)]
+    processes = [
+        context.Process(target=run_rank, args=(r, name, ranks, port, queue)) for r in range(ranks)
+    ]
     for process in processes:
         process.start()
     try:
@@ -103,9 +120,24 @@ def job(name, ranks):
 
 
 def observed(options, name, faults):
-    command = [options.sabot, "run", "--engine", "real", "--run-folder",
-               f"runs/codes-{os.getpid()}-{abs(hash(faults))}", "--fault", faults, "--", sys.executable, __file__,
-               options.sabot, "--ranks", str(min(2, options.ranks)), "--job", name]
+    command = [
+        options.sabot,
+        "run",
+        "--engine",
+        "real",
+        "--run-folder",
+        f"runs/codes-{os.getpid()}-{abs(hash(faults))}",
+        "--fault",
+        faults,
+        "--",
+        sys.executable,
+        __file__,
+        options.sabot,
+        "--ranks",
+        str(min(2, options.ranks)),
+        "--job",
+        name,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS + 60)
     lines = [line for line in done.stdout.splitlines() if line.startswith("[{")]
     if not lines:
@@ -116,7 +148,9 @@ def observed(options, name, faults):
 def rows_of(options, name):
     if name in LIFECYCLE:
         return [observed(options, name, f"x: {name}[nth=1]=error({code})")[0] for code in CODES]
-    faults = ";".join(f"code-{i + 1}: {name}[nth={i + 1}]=error({code})" for i, code in enumerate(CODES))
+    faults = ";".join(
+        f"code-{i + 1}: {name}[nth={i + 1}]=error({code})" for i, code in enumerate(CODES)
+    )
     rows = observed(options, name, faults)
     return rows if len(rows) == len(CODES) else rows * len(CODES)
 
@@ -144,11 +178,15 @@ def main():
         for name, rows in zip(functions, pool.map(lambda n: rows_of(options, n), functions)):
             for code, row in zip(CODES, rows):
                 cells.append(("injected by Sabot" in row["text"], row["class"], code))
-                table.append(f"| {name} | {code} | {row['class']} | {line_with_code(row['text'])} | "
-                             f"{'yes' if cells[-1][0] else 'no'} |")
+                table.append(
+                    f"| {name} | {code} | {row['class']} | {line_with_code(row['text'])} | "
+                    f"{'yes' if cells[-1][0] else 'no'} |"
+                )
     named = sum(cell[0] for cell in cells)
     raised = sum(cell[1] not in ("none", "hangs") for cell in cells)
-    text = "\n".join(table) + (f"\n\n{len(cells)} cells: {raised} raised in Python, {named} with the fault's name.\n")
+    text = "\n".join(table) + (
+        f"\n\n{len(cells)} cells: {raised} raised in Python, {named} with the fault's name.\n"
+    )
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write(text)

@@ -1,5 +1,5 @@
-"""The experiment of the README on a GPU: examples/torch/allreduce.py under a scenario must fail as a real
-NCCL error would, and name the fault.
+"""The experiment of the README on a GPU: examples/torch/allreduce.py under a scenario must fail as
+a real NCCL error would, and name the fault.
 
     python3 torch_experiment.py PATH_OF_SABOT
 """
@@ -8,8 +8,14 @@ import re
 import subprocess
 import sys
 
-COMMAND = ["run", "--scenario", "examples/scenarios/allreduce-system-error.toml", "--",
-           sys.executable, "examples/torch/allreduce.py"]
+COMMAND = [
+    "run",
+    "--scenario",
+    "examples/scenarios/allreduce-system-error.toml",
+    "--",
+    sys.executable,
+    "examples/torch/allreduce.py",
+]
 EXPECTED = [
     r"torch\.distributed\.DistBackendError",
     r"ncclSystemError: System call",
@@ -27,7 +33,10 @@ def main():
         print(f"not in the output: {pattern}")
     if done.returncode == 0:
         print("the job succeeded, although its all-reduce was made to fail")
-    print("experiment:", "failed" if missing or done.returncode == 0 else "seen by Python as a real NCCL error")
+    print(
+        "experiment:",
+        "failed" if missing or done.returncode == 0 else "seen by Python as a real NCCL error",
+    )
     return 1 if missing or done.returncode == 0 else 0
 
 

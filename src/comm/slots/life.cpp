@@ -155,6 +155,7 @@ ncclResult_t CommInitAll(void* self, abi::Call*, ncclComm_t* comm, int ndev, con
 }
 
 ncclResult_t CommFinalize(void* self, abi::Call*, ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;  // as NCCL: there is nothing to do
   constexpr const char* kName = "ncclCommFinalize";
   const Options& options = options_of(self);
   const CommRef comm = enter(handle);
@@ -167,6 +168,7 @@ ncclResult_t CommFinalize(void* self, abi::Call*, ncclComm_t handle) {
 }
 
 ncclResult_t CommDestroy(void* self, abi::Call*, ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;  // as NCCL: there is nothing to do
   const Options& options = options_of(self);
   CommRef comm = enter(handle);
   if (!comm) return refuse(options, "ncclCommDestroy", explain_handle(handle));
@@ -174,6 +176,7 @@ ncclResult_t CommDestroy(void* self, abi::Call*, ncclComm_t handle) {
 }
 
 ncclResult_t CommAbort(void* self, abi::Call*, ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;  // as NCCL: there is nothing to do
   CommRef comm = enter(handle);
   if (!comm) return refuse(options_of(self), "ncclCommAbort", explain_handle(handle));
   life::abort(comm);
