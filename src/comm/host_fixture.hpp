@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <mutex>
 #include <regex>
 #include <string>
 #include <thread>
@@ -39,6 +40,8 @@ class Host {
     return std::to_string(result) + " " + plain(text());
   }
   static std::string plain(std::string text) {
+    static std::mutex mutex;  // libstdc++'s regex fills a table of the locale without a lock
+    const std::lock_guard<std::mutex> lock(mutex);
     text = std::regex_replace(text, std::regex("\\(pid [0-9]+\\)"), "(pid N)");
     text = std::regex_replace(text, std::regex("process [0-9]+"), "process N");
     text = std::regex_replace(text, std::regex("0x[0-9a-f]+"), "0xP");
