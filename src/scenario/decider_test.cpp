@@ -90,6 +90,17 @@ TEST(Decider, NthCountsOnlyCallsThatMeetTheOtherConditions) {
   EXPECT_TRUE(job.fires(large));
 }
 
+TEST(Decider, BroadcastMeansItsOlderFormTooWhichCanBeNamedAlone) {
+  abi::Call older = allreduce(0);
+  older.function = function("Bcast");
+  abi::Call newer = older;
+  newer.function = function("Broadcast");
+  EXPECT_TRUE(Job("Broadcast[nth=1]=error(SystemError)").fires(older));
+  EXPECT_TRUE(Job("Broadcast[nth=1]=error(SystemError)").fires(newer));
+  EXPECT_TRUE(Job("Bcast[nth=1]=error(SystemError)").fires(older));
+  EXPECT_FALSE(Job("Bcast[nth=1]=error(SystemError)").fires(newer));
+}
+
 TEST(Decider, RangeAndEveryAreOneBasedToo) {
   EXPECT_EQ(Job("AllReduce[range=3-5]=error(SystemError)").firing_calls(0, 8), (Calls{3, 4, 5}));
   EXPECT_EQ(Job("AllReduce[range=3..]=error(SystemError)").firing_calls(0, 5), (Calls{3, 4, 5}));

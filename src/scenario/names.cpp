@@ -100,7 +100,11 @@ std::span<const std::string_view> call_words() {
 }
 
 bool matches(const CallTerm& term, abi::FunctionId function) {
-  if (term.group == CallGroup::kNone) return term.function == function;
+  // Bcast is Broadcast's older form, which PyTorch still calls: whoever names the operation means
+  // both, and the older form can be named alone.
+  const bool is_older_form =
+      term.function == abi::FunctionId::kBroadcast && function == abi::FunctionId::kBcast;
+  if (term.group == CallGroup::kNone) return term.function == function || is_older_form;
   const auto kind = static_cast<unsigned>(abi::info(function).kind);
   return (row_of(term.group).kinds >> kind & 1U) != 0;
 }

@@ -16,11 +16,12 @@ constexpr int kThoroughRanksMax = 4;
 
 // NCCL multiplies floating inputs by 1/n, rounded to the type, and adds; only where n is a power of
 // two is that exact. Our own engine divides once, so that on host memory every n is. For a single
-// rank NCCL (2.28.9 on H200, 2026-11-30) refuses the average of 8-bit floats.
+// rank NCCL (2.28.9 on H200, 2026-11-30) refuses to scale 8-bit floats.
 bool is_exact(ncclDataType_t type, Op op, int ranks) {
-  if (op != Op::kAvg || !is_floating(type) || subject().on_host()) return true;
+  const bool scales = op == Op::kAvg || op == Op::kPreMulSum;
+  if (!scales || !is_floating(type) || subject().on_host()) return true;
   if (ranks == 1 && abi::datatype_bytes(type) == 1) return false;
-  return (ranks & (ranks - 1)) == 0;
+  return op != Op::kAvg || (ranks & (ranks - 1)) == 0;
 }
 
 std::vector<ncclDataType_t> types() {
