@@ -41,7 +41,8 @@ constexpr std::array<KeyRow, 4> kFaultRows{{
 
 constexpr std::array<KeyRow, kConditionCount> kTriggerRows{{
     {"call", "a function, a group of functions, or a list of them",
-     "which calls; '|' separates alternatives; Broadcast means Bcast, its older form, too", R"(call = "AllReduce|AllGather")"},
+     "which calls; '|' separates alternatives; Broadcast means Bcast, its older form, too",
+     R"(call = "AllReduce|AllGather")"},
     {"rank", kNumbersText, "rank in the comm of the call", "rank = [2, 3]"},
     {"world_rank", kNumbersText, "rank in the whole job", R"(world_rank = "0-3")"},
     {"host", kPatternText, "host name", R"(host = "node-1*")"},
