@@ -1,6 +1,9 @@
 // The table is expanded from the API's list: a function without a slot does not link.
 #include "comm/host_api.hpp"
 
+#include <atomic>
+#include <memory>
+
 #include "comm/slots/slots.hpp"
 
 namespace sabot::comm {
@@ -12,15 +15,26 @@ constexpr abi::ApiTable kTable = {
 #undef SABOT_SLOT
 };
 
+// Never freed, since communicators refer to their options until the end; linked, so that they are
+// not leaked either.
+struct Context {
+  Options options;
+  const Context* next = nullptr;
+};
+std::atomic<const Context*> contexts{nullptr};
+
 }  // namespace
 
 abi::Api host_api(const Options& options) {
-  auto* context = new Options(options);  // never freed: communicators refer to it until the end
-  if (context->parameters.empty()) {
-    context->parameters = {{"SABOT_TIMEOUT", std::to_string(options.timeout_ns)},
-                           {"SABOT_SOCKET_IFNAME", options.interface}};
+  auto context = std::make_unique<Context>(Context{options});
+  if (context->options.parameters.empty()) {
+    context->options.parameters = {{"SABOT_TIMEOUT", std::to_string(options.timeout_ns)},
+                                   {"SABOT_SOCKET_IFNAME", options.interface}};
   }
-  return {&kTable, context};
+  context->next = contexts.load();
+  while (!contexts.compare_exchange_weak(context->next, context.get())) {
+  }
+  return {&kTable, &context.release()->options};
 }
 
 }  // namespace sabot::comm

@@ -24,6 +24,8 @@ struct Process {
                    std::atomic<const HandleRange*>& stream_ranges)
       : comms(comm_ranges), streams(stream_ranges) {}
 
+  const Process* ancestor = nullptr;  // of the process that forked this one; kept, never used
+
   SlotTable<Comm> comms;
   SlotTable<Stream> streams;
 

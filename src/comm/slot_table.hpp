@@ -22,6 +22,10 @@
 
 #include "base/result.hpp"
 
+// Present in sanitized builds only: a leak checker does not look for pointers in mapped memory.
+extern "C" void __lsan_register_root_region(const void* begin, std::size_t bytes)
+    __attribute__((weak));
+
 namespace sabot::comm {
 
 enum class SlotState : std::uint8_t {
@@ -101,6 +105,7 @@ class SlotTable {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return;  // add() says so
+    if (&__lsan_register_root_region != nullptr) __lsan_register_root_region(memory, bytes);
     slots_ = static_cast<Slot*>(memory);
     bytes_ = bytes;
     auto range = std::make_unique<HandleRange>();
