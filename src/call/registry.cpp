@@ -16,6 +16,16 @@ void copy_text(char* out, std::size_t size, const char* text) {
 
 }  // namespace
 
+Registry::~Registry() {
+  for (auto& bucket : buckets_) {
+    for (CommRecord* record = bucket.load(); record != nullptr;) {
+      CommRecord* next = record->next_in_bucket;
+      delete record;
+      record = next;
+    }
+  }
+}
+
 std::size_t Registry::bucket_of(const void* handle) {
   return mix(reinterpret_cast<std::uintptr_t>(handle)) % kBuckets;
 }

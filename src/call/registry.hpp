@@ -48,6 +48,9 @@ class Registry {
  public:
   // environment_rank: RANK and friends, -1 if none is set.
   explicit Registry(int environment_rank) : environment_rank_(environment_rank) {}
+  ~Registry();
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
 
   // The live record of a handle, or null.
   CommRecord* find(const void* handle) const noexcept;
