@@ -12,9 +12,9 @@ import argparse
 import concurrent.futures
 import json
 import os
-import socket
 import subprocess
 import sys
+import tempfile
 
 CODES = [
     "UnhandledCudaError",
@@ -28,7 +28,8 @@ CODES = [
 ]
 COLLECTIVES = ["AllReduce", "AllGather", "ReduceScatter", "Broadcast", "AlltoAll"]
 LIFECYCLE = ["CommInitRankConfig", "CommDestroy"]
-JOB_SECONDS = 45
+JOB_SECONDS = 60
+JOBS_AT_ONCE = 4
 
 
 def collective(name):
@@ -64,7 +65,7 @@ def lifecycle(name):
     return created if name == "CommInitRankConfig" else observe(dist.destroy_process_group)
 
 
-def run_rank(rank, name, ranks, port, queue):
+def run_rank(rank, name, ranks, meeting, queue):
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -77,7 +78,7 @@ def run_rank(rank, name, ranks, port, queue):
 
     torch.cuda.set_device(rank)
     dist.init_process_group(
-        "nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks
+        "nccl", init_method=f"file://{meeting}/store", rank=rank, world_size=ranks
     )
     if name in LIFECYCLE:
         rows = [lifecycle(name)]
@@ -90,21 +91,16 @@ def run_rank(rank, name, ranks, port, queue):
     os._exit(0)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def job(name, ranks):
     """Runs inside `sabot run`: starts the ranks, prints rank 0's rows as one JSON line."""
     import multiprocessing
     import queue as queues
 
     context = multiprocessing.get_context("spawn")
-    queue, port = context.Queue(), free_port()
+    queue, meeting = context.Queue(), tempfile.mkdtemp(prefix="torch-codes-")
     processes = [
-        context.Process(target=run_rank, args=(r, name, ranks, port, queue)) for r in range(ranks)
+        context.Process(target=run_rank, args=(r, name, ranks, meeting, queue))
+        for r in range(ranks)
     ]
     for process in processes:
         process.start()
@@ -173,7 +169,7 @@ def main():
         return job(options.job, options.ranks)
     table = ["| function | code | exception | text | names the fault |", "|---|---|---|---|---|"]
     cells = []
-    with concurrent.futures.ThreadPoolExecutor(len(COLLECTIVES + LIFECYCLE)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
         functions = COLLECTIVES + LIFECYCLE
         for name, rows in zip(functions, pool.map(lambda n: rows_of(options, n), functions)):
             for code, row in zip(CODES, rows):
