@@ -8,10 +8,17 @@ import argparse
 import glob
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SPEC_PATH = HERE.parents[1] / "api" / "nccl_api.toml"
+sys.path.insert(0, str(SPEC_PATH.parent))
+
+import spec  # noqa: E402
 
 PATHS = None
 
@@ -143,6 +150,45 @@ class BoundaryTest(unittest.TestCase):
         self.assertEqual(done.stdout, "errno 77 78 result 2\n", done.stderr)
         self.assertEqual(len(journal(self.folder)), 1)
         self.assertEqual(len(glob.glob(f"{self.folder}/attach/*.json")), 1)
+
+
+RESULTS = {
+    "UnhandledCudaError": 1,
+    "SystemError": 2,
+    "InternalError": 3,
+    "InvalidArgument": 4,
+    "InvalidUsage": 5,
+    "RemoteError": 6,
+    "InProgress": 7,
+    "Timeout": 8,
+}
+FAULTS_MAX = 64  # in one scenario
+
+
+class EveryFunctionTest(unittest.TestCase):
+    """Any function can return any code: the whole API times every result."""
+
+    def rows(self, code, names):
+        faults = ";".join(f"on-{name}: {name}=error({code})" for name in names)
+        env = {"SABOT_ENGINE": "real", "SABOT_REAL_NCCL": PATHS.stub, "SABOT_QUIET": "1"}
+        command = [sys.executable, "-B", str(HERE / "every_function.py"), PATHS.preload, *names]
+        done = subprocess.run(
+            command, env={**env, "SABOT_FAULT": faults}, capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_every_function_returns_every_code_and_names_its_fault(self):
+        api = spec.load(str(SPEC_PATH))
+        functions = [f.name for f in api.functions if f.returns == "ncclResult_t"]
+        self.assertGreater(len(functions), 70)
+        for code, number in RESULTS.items():
+            for first in range(0, len(functions), FAULTS_MAX):
+                names = functions[first : first + FAULTS_MAX]
+                for name, result, text in self.rows(code, names):
+                    with self.subTest(function=name, code=code):
+                        self.assertEqual(result, number)
+                        self.assertIn(f'injected by Sabot: fault "on-{name}" ', text)
 
 
 if __name__ == "__main__":
