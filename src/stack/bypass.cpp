@@ -36,6 +36,12 @@ bool has_gpu_libraries() {
   return found;
 }
 
+bool has_reachable_copy(real::Loader& loader) {
+  for (const real::MappedObject& object : loader.mapped())
+    if (object.has_nccl && !object.is_ours) return true;
+  return false;
+}
+
 // Why nothing came through, "" if there is nothing to say.
 std::string reason_text(const Stack* stack) {
   real::Loader& loader = real::process_loader();
@@ -46,7 +52,9 @@ std::string reason_text(const Stack* stack) {
     // Linked and never called is no bypass: the program simply did not communicate.
     if (bypass.by_handle) text += (text.empty() ? "" : "; ") + bypass.text;
   }
-  if (!text.empty() || stack != nullptr) return text;
+  // Where a copy is mapped that could be reached, NCCL is not hidden elsewhere; looking for it would
+  // read every mapped file, gigabytes under PyTorch.
+  if (!text.empty() || stack != nullptr || has_reachable_copy(loader)) return text;
   for (const real::Bypass& hidden : real::hidden_in_process(loader))
     text += (text.empty() ? "" : "; ") + hidden.text;
   return text;
