@@ -95,8 +95,7 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
 // One entry: decides whether the call is the application's. Nothing thrown below leaves it.
 template <typename R, typename Direct, typename Through, typename Fill, typename Created>
 [[gnu::always_inline]] inline R entry(FunctionId function, const void* return_address,
-                                      Direct direct, Through through, Fill fill,
-                                      Created created) {
+                                      Direct direct, Through through, Fill fill, Created created) {
   Stack& stack = *Stack::current();
   call::ThreadState& thread = call::thread_state();
   // The first call of whoever uses a copy of the library that came later (C1).
@@ -127,19 +126,19 @@ struct CommsCreated {
   }
 };
 
-#define SABOT_BRIDGE_WITH(name, ret, creation)                                                   \
-  ret bridge_##name(SABOT_PARAMS_##name) {                                                       \
-    return entry<ret>(                                                                           \
-        FunctionId::k##name, __builtin_return_address(0),                                        \
-        [&](const abi::FunctionTable& to) -> ret { return to.call.name(SABOT_ARGS_##name); },    \
-        [&](const abi::Api& to, Call* call) -> ret {                                             \
-          return to.table->name(to.self, call SABOT_TAIL_ARGS_##name);                           \
-        },                                                                                       \
-        [&](Call& sabot_filled) {                                                                \
-          (void)sabot_filled;                                                                    \
-          SABOT_FILL_##name(sabot_filled);                                                       \
-        },                                                                                       \
-        creation);                                                                               \
+#define SABOT_BRIDGE_WITH(name, ret, creation)                                                \
+  ret bridge_##name(SABOT_PARAMS_##name) {                                                    \
+    return entry<ret>(                                                                        \
+        FunctionId::k##name, __builtin_return_address(0),                                     \
+        [&](const abi::FunctionTable& to) -> ret { return to.call.name(SABOT_ARGS_##name); }, \
+        [&](const abi::Api& to, Call* call) -> ret {                                          \
+          return to.table->name(to.self, call SABOT_TAIL_ARGS_##name);                        \
+        },                                                                                    \
+        [&](Call& sabot_filled) {                                                             \
+          (void)sabot_filled;                                                                 \
+          SABOT_FILL_##name(sabot_filled);                                                    \
+        },                                                                                    \
+        creation);                                                                            \
   }
 #define SABOT_BRIDGE(name, ret) SABOT_BRIDGE_WITH(name, ret, NothingCreated{})
 SABOT_ORDINARY(SABOT_BRIDGE)
@@ -148,19 +147,19 @@ SABOT_ORDINARY(SABOT_BRIDGE)
 SABOT_CREATORS(SABOT_BRIDGE)
 #undef SABOT_BRIDGE
 
-#define SABOT_ROUTE(name, ret)                                                                  \
-  ret routed_##name(SABOT_PARAMS_##name) {                                                      \
-    const Destination to = Stack::current()->real()->destination(__builtin_return_address(0));  \
-    return (to.passes ? to.tables->own : to.tables->next).call.name(SABOT_ARGS_##name);         \
+#define SABOT_ROUTE(name, ret)                                                                 \
+  ret routed_##name(SABOT_PARAMS_##name) {                                                     \
+    const Destination to = Stack::current()->real()->destination(__builtin_return_address(0)); \
+    return (to.passes ? to.tables->own : to.tables->next).call.name(SABOT_ARGS_##name);        \
   }
 SABOT_API(SABOT_ROUTE)
 #undef SABOT_ROUTE
 
-#define SABOT_WATCH(name, ret)                                                                  \
-  ret watching_##name(SABOT_PARAMS_##name) {                                                    \
-    Stack::current()->before_creation();                                                        \
-    const Destination to = Stack::current()->real()->destination(__builtin_return_address(0));  \
-    return (to.passes ? to.tables->own : to.tables->next).call.name(SABOT_ARGS_##name);         \
+#define SABOT_WATCH(name, ret)                                                                 \
+  ret watching_##name(SABOT_PARAMS_##name) {                                                   \
+    Stack::current()->before_creation();                                                       \
+    const Destination to = Stack::current()->real()->destination(__builtin_return_address(0)); \
+    return (to.passes ? to.tables->own : to.tables->next).call.name(SABOT_ARGS_##name);        \
   }
 SABOT_CREATORS(SABOT_WATCH)
 SABOT_WATCH(GetUniqueId, ncclResult_t)
@@ -186,18 +185,18 @@ constexpr abi::FunctionTable watching_table() {
   return table;
 }
 
-#define SABOT_HOST(name, ret)                                                                   \
-  ret host_##name(SABOT_PARAMS_##name) {                                                        \
-    const abi::Api engine = Stack::current()->engine();                                         \
-    return engine.table->name(engine.self, nullptr SABOT_TAIL_ARGS_##name);                     \
+#define SABOT_HOST(name, ret)                                               \
+  ret host_##name(SABOT_PARAMS_##name) {                                    \
+    const abi::Api engine = Stack::current()->engine();                     \
+    return engine.table->name(engine.self, nullptr SABOT_TAIL_ARGS_##name); \
   }
 SABOT_API(SABOT_HOST)
 #undef SABOT_HOST
 
-#define SABOT_REFUSE(name, ret)                                                                 \
-  ret refusing_##name(SABOT_PARAMS_##name) {                                                    \
-    SABOT_UNUSED_##name;                                                                        \
-    return abi::refusal<ret>(ncclSystemError, refusal_text.load());                             \
+#define SABOT_REFUSE(name, ret)                                     \
+  ret refusing_##name(SABOT_PARAMS_##name) {                        \
+    SABOT_UNUSED_##name;                                            \
+    return abi::refusal<ret>(ncclSystemError, refusal_text.load()); \
   }
 SABOT_API(SABOT_REFUSE)
 #undef SABOT_REFUSE

@@ -24,10 +24,9 @@ using config::KnobId;
 bool has_gpu_libraries() {
   const auto look = [](dl_phdr_info* object, std::size_t, void* found) -> int {
     const char* name = object->dlpi_name == nullptr ? "" : object->dlpi_name;
-    const bool is_one = std::strstr(name, "libcuda.so") != nullptr ||
-                        std::strstr(name, "libcudart") != nullptr ||
-                        std::strstr(name, "libnccl.so") != nullptr ||
-                        std::strstr(name, "libtorch_cuda") != nullptr;
+    const bool is_one =
+        std::strstr(name, "libcuda.so") != nullptr || std::strstr(name, "libcudart") != nullptr ||
+        std::strstr(name, "libnccl.so") != nullptr || std::strstr(name, "libtorch_cuda") != nullptr;
     *static_cast<bool*>(found) |= is_one;
     return is_one ? 1 : 0;
   };
@@ -52,8 +51,8 @@ std::string reason_text(const Stack* stack) {
     // Linked and never called is no bypass: the program simply did not communicate.
     if (bypass.by_handle) text += (text.empty() ? "" : "; ") + bypass.text;
   }
-  // Where a copy is mapped that could be reached, NCCL is not hidden elsewhere; looking for it would
-  // read every mapped file, gigabytes under PyTorch.
+  // Where a reachable copy is mapped, NCCL is not hidden elsewhere; the search would read every
+  // mapped file, gigabytes under PyTorch.
   if (!text.empty() || stack != nullptr || has_reachable_copy(loader)) return text;
   for (const real::Bypass& hidden : real::hidden_in_process(loader))
     text += (text.empty() ? "" : "; ") + hidden.text;

@@ -25,11 +25,11 @@ const char* report_missing(abi::FunctionId function) {
   return row.public_name;
 }
 
-#define SABOT_MISSING(name, ret)                                              \
-  ret missing_##name(SABOT_PARAMS_##name) {                                   \
-    SABOT_UNUSED_##name;                                                      \
-    const char* text = report_missing(abi::FunctionId::k##name);              \
-    return abi::refusal<ret>(ncclInvalidUsage, text);                         \
+#define SABOT_MISSING(name, ret)                                 \
+  ret missing_##name(SABOT_PARAMS_##name) {                      \
+    SABOT_UNUSED_##name;                                         \
+    const char* text = report_missing(abi::FunctionId::k##name); \
+    return abi::refusal<ret>(ncclInvalidUsage, text);            \
   }
 SABOT_API(SABOT_MISSING)
 #undef SABOT_MISSING
@@ -40,8 +40,8 @@ constexpr abi::FunctionTable kMissing = {{
 #undef SABOT_SLOT
 }};
 
-#define SABOT_REAL(name, ret)                                                        \
-  ret real_##name(void*, abi::Call* call SABOT_TAIL_PARAMS_##name) {                 \
+#define SABOT_REAL(name, ret)                                                               \
+  ret real_##name(void*, abi::Call* call SABOT_TAIL_PARAMS_##name) {                        \
     return static_cast<const CopyTables*>(call->target)->next.call.name(SABOT_ARGS_##name); \
   }
 SABOT_API(SABOT_REAL)
