@@ -190,6 +190,19 @@ class HeaderTest(unittest.TestCase):
                 self.assertEqual(ours, theirs)
                 print(f"  {version}: {len(ours)} properties equal")
 
+    def test_the_example_compiles_against_every_vendor_header_and_ours(self):
+        example = ROOT / "examples" / "c" / "allreduce.c"
+        headers = {**vendor_headers(), "ours": self.ours(SPEC.default_version)}
+        for version, path in headers.items():
+            with self.subTest(version=version):
+                done = subprocess.run(
+                    ["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+                    + [f"-I{path.parent}", f"-I{self.folder}", str(example)],
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_the_spec_names_every_function_of_the_vendor_header(self):
         for version, path in vendor_headers().items():
             with self.subTest(version=version):
