@@ -12,10 +12,6 @@
 namespace sabot::layer {
 namespace {
 
-std::string title_of(const scenario::Scenario& scenario) {
-  return scenario.name.empty() ? "of the command line" : "of scenario \"" + scenario.name + "\"";
-}
-
 std::string_view phase_of(const scenario::Action& action) {
   return action.moment() == scenario::Moment::kBefore ? "before" : "after";
 }
@@ -24,7 +20,8 @@ std::string_view phase_of(const scenario::Action& action) {
 std::string injected_text(const scenario::Scenario& scenario, const scenario::Fault& fault,
                           const abi::Call& call) {
   const int rank = call.rank >= 0 ? call.rank : call.world_rank;
-  std::string text = "injected by Sabot: fault \"" + fault.name + "\" " + title_of(scenario) + " (";
+  std::string text =
+      "injected by Sabot: fault \"" + fault.name + "\" of " + title_of(scenario) + " (";
   if (rank >= 0) text += "rank " + std::to_string(rank) + ", ";
   return text.append(abi::info(call.function).name) + ", call " + std::to_string(call.nth) + ")";
 }
@@ -62,6 +59,10 @@ run::JournalEntry entry_of(const scenario::Scenario& scenario, const scenario::F
 }
 
 }  // namespace
+
+std::string title_of(const scenario::Scenario& scenario) {
+  return scenario.name.empty() ? "the command line" : "scenario \"" + scenario.name + "\"";
+}
 
 ArmedPlan::ArmedPlan(const scenario::Scenario& scenario, run::Recorder& recorder)
     : recorder_(recorder) {

@@ -6,12 +6,16 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "layer/fault_plan.hpp"
 #include "run/recorder.hpp"
 #include "scenario/decider.hpp"
 
 namespace sabot::layer {
+
+// scenario "nic dies", or the command line: where faults came from, for messages.
+std::string title_of(const scenario::Scenario& scenario);
 
 class ArmedPlan final : public FaultPlan {
  public:

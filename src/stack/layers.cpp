@@ -50,10 +50,6 @@ std::uint64_t plan_hash(const scenario::Scenario& scenario) {
   return hash;
 }
 
-std::string title_of(const scenario::Scenario& scenario) {
-  return scenario.name.empty() ? "the command line" : "scenario \"" + scenario.name + "\"";
-}
-
 Layers::Layers(const config::Snapshot& settings, abi::Api engine,
                const scenario::Scenario& scenario, run::Recorder& recorder)
     : top_(engine) {

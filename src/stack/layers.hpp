@@ -22,8 +22,6 @@ Result<scenario::Scenario> load_scenario(const config::Snapshot& settings);
 
 // Equal for processes that were given the same faults: counters of different plans are not merged.
 std::uint64_t plan_hash(const scenario::Scenario& scenario);
-// "scenario "nic dies"", for messages.
-std::string title_of(const scenario::Scenario& scenario);
 
 class Layers {
  public:

@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "driver/probe.hpp"
+#include "layer/armed_plan.hpp"
 #include "real/loader.hpp"
 #include "run/identity.hpp"
 #include "sabot/stack.h"
@@ -156,7 +157,7 @@ std::string Stack::engine_text() const {
 void Stack::say_armed(const scenario::Scenario& scenario) const {
   const std::size_t count = scenario.faults.size();
   log::line("armed: " + std::to_string(count) + (count == 1 ? " fault of " : " faults of ") +
-            title_of(scenario) + ", process " + run::process_tag() + ", " + engine_text());
+            layer::title_of(scenario) + ", process " + run::process_tag() + ", " + engine_text());
 }
 
 void Stack::write_attach_record(const scenario::Scenario& scenario) {
