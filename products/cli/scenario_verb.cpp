@@ -2,6 +2,7 @@
 #include "cli/terminal.hpp"
 #include "cli/verbs.hpp"
 #include "launch/plan.hpp"
+#include "scenario/decidable.hpp"
 #include "scenario/parse.hpp"
 #include "scenario/print.hpp"
 
@@ -36,37 +37,37 @@ void warn(const scenario::Scenario& scenario, const std::string& name) {
   for (const std::string& warning : scenario.warnings) print_error(name + ": warning: " + warning);
 }
 
-int check(const Words& files, const std::vector<std::string>& lines) {
+// Tells about each scenario that a run would take; returns the exit status.
+template <typename Tell>
+int for_each(const Words& files, const std::vector<std::string>& lines, Tell tell) {
   int status = 0;
-  const auto tell = [&status](const std::string& name, const Result<scenario::Scenario>& scenario) {
-    if (!scenario.ok()) {
-      print_error(scenario.error().message());
+  const auto take = [&](const std::string& name, const Result<scenario::Scenario>& scenario) {
+    const Status usable =
+        scenario.ok() ? scenario::check_decidable(*scenario) : Status(Error(scenario.error()));
+    if (!usable.ok()) {
+      print_error(usable.error().message());
       status = kStatusUsage;
       return;
     }
     warn(*scenario, name);
-    print_out(name + ": fine, " + counted(scenario->faults.size()) + "\n");
+    tell(name, *scenario);
   };
-  for (const std::string& file : files) tell(file, launch::load_scenario_file(file));
-  for (const std::string& line : lines) tell("--fault", scenario::parse_line(line, "--fault"));
+  for (const std::string& file : files) take(file, launch::load_scenario_file(file));
+  for (const std::string& line : lines) take("--fault", scenario::parse_line(line, "--fault"));
   return status;
 }
 
+int check(const Words& files, const std::vector<std::string>& lines) {
+  return for_each(files, lines, [](const std::string& name, const scenario::Scenario& scenario) {
+    print_out(name + ": fine, " + counted(scenario.faults.size()) + "\n");
+  });
+}
+
 int show(const Words& files, const std::vector<std::string>& lines) {
-  int status = 0;
-  const auto tell = [&status](const std::string& name, const Result<scenario::Scenario>& scenario) {
-    if (!scenario.ok()) {
-      print_error(scenario.error().message());
-      status = kStatusUsage;
-      return;
-    }
-    warn(*scenario, name);
-    print_out("# as a file\n" + scenario::to_toml(*scenario));
-    print_out("\n# in one line\n# " + scenario::to_line(*scenario) + "\n");
-  };
-  for (const std::string& file : files) tell(file, launch::load_scenario_file(file));
-  for (const std::string& line : lines) tell("--fault", scenario::parse_line(line, "--fault"));
-  return status;
+  return for_each(files, lines, [](const std::string&, const scenario::Scenario& scenario) {
+    print_out("# as a file\n" + scenario::to_toml(scenario));
+    print_out("\n# in one line\n# " + scenario::to_line(scenario) + "\n");
+  });
 }
 
 }  // namespace
