@@ -23,12 +23,26 @@ extern "C" {
 ncclResult_t sabot_stream_create(cudaStream_t* stream);
 
 /* Waits until everything queued before this call has run. Returns the first failure of an operation
- * on this stream since the last call, once; ncclGetLastError has its text. */
+ * on this stream since the last call of this or of sabot_stream_call, once; ncclGetLastError has its
+ * text. */
 ncclResult_t sabot_stream_synchronize(cudaStream_t stream);
 
 /* ncclSuccess if nothing is queued or running, ncclInProgress otherwise; never waits, forgets no
  * failure. */
 ncclResult_t sabot_stream_query(cudaStream_t stream);
+
+/* Queues a call of fn(user, outcome, text): it runs in the stream's thread after everything queued
+ * before, and what is queued later waits for it. outcome is the first failure of an operation on
+ * this stream since the last sabot_stream_call or sabot_stream_synchronize took one, and this takes
+ * it; ncclSuccess if there is none. text is what ncclGetLastError would say of it, "" on success,
+ * valid during the call. With the null stream fn runs at once, in the calling thread, always with
+ * ncclSuccess: operations there return their failures themselves. fn must not throw and must not
+ * wait for its own stream; it may queue operations on other streams, and end this one's handle.
+ * Blocks only while the queue is full. Groups do not hold it back: call it after the outermost
+ * ncclGroupEnd. If this fails fn is never called. ncclInvalidArgument: fn is NULL, or the stream is
+ * not in use. */
+typedef void (*sabot_stream_fn)(void* user, ncclResult_t outcome, const char* text);
+ncclResult_t sabot_stream_call(cudaStream_t stream, sabot_stream_fn fn, void* user);
 
 /* Ends the handle. What is queued still runs; this call does not wait for it. */
 ncclResult_t sabot_stream_destroy(cudaStream_t stream);
