@@ -32,7 +32,7 @@ typedef struct sabot_stack_info {
    * those of a real NCCL never do. Opens the stack; where another copy owns it, the answer is the
    * owner's, NULL if that one is too old. The first call makes the stack follow communicators and
    * groups even while no layer is active, so that a fault injected later finds their labels
-  XX
+   * (sabot/fault.h). Any thread. Compare size first: older libraries end with `library`. */
   void* (*host_function)(const char* name);
 } sabot_stack_info_t;
 

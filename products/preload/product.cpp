@@ -1,6 +1,6 @@
 // libsabot.so: the stack by LD_PRELOAD, in front of a libnccl that the program links to.
-#include "stack/product.hpp"
 #include "sabot/stack.h"
+#include "stack/product.hpp"
 
 namespace sabot::stack {
 
@@ -12,7 +12,7 @@ const Product& product() {
 }  // namespace sabot::stack
 
 extern "C" __attribute__((visibility("default"))) const sabot_stack_info_t* sabot_stack_v1(void) {
-  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION,
-                                               "preload"};
+  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION, "preload",
+                                               nullptr};
   return &kInfo;
 }

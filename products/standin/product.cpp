@@ -1,6 +1,6 @@
 // libnccl.so.2: the stack as a complete drop-in, for programs that open or link that name.
-#include "stack/product.hpp"
 #include "sabot/stack.h"
+#include "stack/product.hpp"
 
 namespace sabot::stack {
 
@@ -12,7 +12,7 @@ const Product& product() {
 }  // namespace sabot::stack
 
 extern "C" __attribute__((visibility("default"))) const sabot_stack_info_t* sabot_stack_v1(void) {
-  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION,
-                                               "stand-in"};
+  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION, "stand-in",
+                                               nullptr};
   return &kInfo;
 }
