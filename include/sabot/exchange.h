@@ -49,7 +49,7 @@ ncclResult_t sabot_channel_take(ncclComm_t comm, int peer, void* data, size_t by
 int sabot_channel_ready(ncclComm_t comm, int peer);
 
 /* The number of the newest collective (1 is the first) that a rank has begun to execute on this
- * communicator; 0 before the first. Works on a failed or aborted communicator too, so it tells who
+ * communicator; 0 before the first. Works on a failed or revoked communicator too, so it tells who
  * is behind where a collective got stuck. ncclInvalidArgument: comm, rank or number is wrong. */
 ncclResult_t sabot_comm_entered(ncclComm_t comm, int rank, uint64_t* number);
 

@@ -23,8 +23,7 @@ extern "C" {
 ncclResult_t sabot_stream_create(cudaStream_t* stream);
 
 /* Waits until everything queued before this call has run. Returns the first failure of an operation
- * on this stream since the last call of this or of sabot_stream_call, once; ncclGetLastError has its
- * text. */
+ * on this stream since this or a sabot_stream_call last took one; ncclGetLastError has its text. */
 ncclResult_t sabot_stream_synchronize(cudaStream_t stream);
 
 /* ncclSuccess if nothing is queued or running, ncclInProgress otherwise; never waits, forgets no

@@ -1,12 +1,11 @@
 // Workers of streams, and the C functions of sabot/stream.h.
 #include "comm/stream.hpp"
 
-#include <sabot/stream.h>
-
 #include <cstdio>
 #include <string>
 #include <utility>
 
+#include "abi/result_code.hpp"
 #include "comm/report.hpp"
 
 namespace sabot::comm {
@@ -59,6 +58,11 @@ Status Stream::synchronize() {
   return std::exchange(failure_, Status());
 }
 
+Status Stream::take_failure() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(failure_, Status());
+}
+
 bool Stream::is_idle() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return run_count_ == put_count_;
@@ -92,6 +96,12 @@ void Stream::work() {
 }
 
 void Stream::run(Entry& entry) {
+  if (entry.call != nullptr) {
+    const Status outcome = take_failure();
+    entry.call(entry.user, outcome.ok() ? ncclSuccess : abi::to_result(outcome.error().code()),
+               outcome.ok() ? "" : outcome.error().message().c_str());
+    return;
+  }
   drive(entry.driven);
   host::Waiter waiter(true);
   for (const auto& batch : entry.awaited) {
@@ -151,6 +161,23 @@ SABOT_PUBLIC ncclResult_t sabot_stream_query(cudaStream_t stream) {
   Result<StreamRef> ref = enter_stream(stream);
   if (!ref.ok()) return remember("sabot_stream_query", ref.error());
   return (*ref)->is_idle() ? ncclSuccess : ncclInProgress;
+}
+
+SABOT_PUBLIC ncclResult_t sabot_stream_call(cudaStream_t stream, sabot_stream_fn fn, void* user) {
+  constexpr const char* kName = "sabot_stream_call";
+  if (fn == nullptr) return remember(kName, Error(Code::kInvalidArgument, "fn is NULL"));
+  if (is_immediate(stream)) {
+    fn(user, ncclSuccess, "");
+    return ncclSuccess;
+  }
+  Result<StreamRef> ref = enter_stream(stream);
+  if (!ref.ok()) return remember(kName, ref.error());
+  Stream::Entry entry;
+  entry.call = fn;
+  entry.user = user;
+  (*ref)->reserve();
+  (*ref)->put(std::move(entry));
+  return ncclSuccess;
 }
 
 SABOT_PUBLIC ncclResult_t sabot_stream_destroy(cudaStream_t stream) {

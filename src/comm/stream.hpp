@@ -1,10 +1,12 @@
 // The stream of the host engine: a worker thread that drives what is queued, one entry at a time.
 //
 // An entry is the part of one group that belongs to this stream: batches that it drives, and
-// batches that another stream drives and that this one has to see done before it goes on.
+// batches that another stream drives and that this one has to see done before it goes on. Or it is
+// a call of the application's, which is handed what failed before it.
 #pragma once
 
 #include <nccl.h>
+#include <sabot/stream.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -27,12 +29,14 @@ class Stream {
   struct Entry {
     std::vector<std::shared_ptr<Batch>> driven;
     std::vector<std::shared_ptr<Batch>> awaited;
+    sabot_stream_fn call = nullptr;
+    void* user = nullptr;
   };
 
   // Blocks while the queue is full; the place is taken by the next put().
   void reserve();
   void put(Entry entry);
-  // Waits for everything put before; the first failure since the last call.
+  // Waits for everything put before; the first failure that nobody has taken yet.
   Status synchronize();
   bool is_idle() const;
   // Lets the worker end when nothing is queued any more.
@@ -43,6 +47,7 @@ class Stream {
 
  private:
   void run(Entry& entry);
+  Status take_failure();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

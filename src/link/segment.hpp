@@ -78,7 +78,13 @@ struct Slots {
   std::byte* data(std::uint64_t message) const { return payload + (message % count) * bytes; }
 };
 
-enum class FailureKind : std::uint32_t { kMismatch = 1, kDead = 2, kGone = 3, kInternal = 4 };
+enum class FailureKind : std::uint32_t {
+  kMismatch = 1,
+  kDead = 2,
+  kGone = 3,
+  kInternal = 4,
+  kDeclared = 5,  // by the application, for reasons of its own
+};
 
 // Why a communicator is unusable. The first one stands for good.
 struct Failure {

@@ -83,6 +83,13 @@ Status check_present(const Derivation& step, int rank) {
   return {};
 }
 
+// Whoever declares the parent failed will hardly come to the call that others wait in.
+Status check_not_declared_failed(const Derivation& step) {
+  const auto failure = step.parent.seat.segment->failure();
+  if (!failure || failure->kind != link::FailureKind::kDeclared) return {};
+  return Error(Code::kRemote, failure->text);
+}
+
 template <typename T>
 Result<T> await_blob(const Derivation& step, int rank, std::uint64_t key) {
   const std::uint64_t deadline = world::monotonic_ns() + step.parent.options.timeout_ns;
@@ -95,6 +102,7 @@ Result<T> await_blob(const Derivation& step, int rank, std::uint64_t key) {
       return Error(Code::kRemote, rank_text(rank) + " failed: " + blob->outcome.text);
     }
     if (!present.ok()) return present.error();
+    SABOT_TRY(check_not_declared_failed(step));
     if (step.interruption) SABOT_TRY(step.interruption());
     if (world::monotonic_ns() >= deadline) {
       return Error(Code::kTimeout,

@@ -82,6 +82,21 @@ schedule::Plan Endpoint::plan(const schedule::Request& request) const {
   return schedule::choose(request, state_->limits);
 }
 
+Status Endpoint::claim_channel(const Operation& operation) {
+  if (operation.kind == Operation::Kind::kCollective) return {};
+  const bool sends = operation.kind == Operation::Kind::kSend;
+  const auto peer = static_cast<std::size_t>(operation.peer);
+  Direction& direction = sends ? state_->sends[peer] : state_->receives[peer];
+  if (direction.claim(Direction::Use::kMessages)) return {};
+  const std::string rank = "rank " + std::to_string(operation.peer);
+  return Error(Code::kInvalidUsage,
+               sends ? "Send: the channel to " + rank +
+                           " carries raw bytes (sabot_channel_put); send on another communicator"
+                     : "Recv: the channel from " + rank +
+                           " carries raw bytes (sabot_channel_take); receive on another "
+                           "communicator");
+}
+
 // A place is a promise to peers: nothing may fail between taking it and running the task.
 void Endpoint::place(Task& task, const Operation& operation, std::uint64_t number) {
   task.endpoint_ = this;
@@ -100,6 +115,7 @@ Status Endpoint::start(Task& task, const Operation& operation) {
   SABOT_TRY(check(operation, rank_, world_));
   SABOT_TRY(usable());
   const auto peer = static_cast<std::size_t>(operation.peer);
+  SABOT_TRY(claim_channel(operation));
   switch (operation.kind) {
     case Operation::Kind::kCollective:
       place(task, operation, state_->started.fetch_add(1) + 1);
@@ -157,8 +173,10 @@ Progress Endpoint::advance_finalize() {
     const Presence presence = segment_->presence(peer).load();
     if (presence == Presence::kLeft || presence == Presence::kAborted)
       continue;  // will not take it
+    // Bytes stay for a peer to take after this rank has left; messages are waited for, as in NCCL.
     const bool all_taken = state.window.has_read_all(peer) &&
-                           segment_->channel_consumed(rank_, peer).load() == sends.chunks;
+                           (sends.use.load() != Direction::Use::kMessages ||
+                            segment_->channel_consumed(rank_, peer).load() == sends.chunks);
     if (!all_taken) waiting |= RankMask{1} << r;
   }
   if (waiting == 0) return Progress::kDone;

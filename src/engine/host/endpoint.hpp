@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -184,6 +185,19 @@ class Endpoint {
   // 100 ms.
   Status async_error();
 
+  // Byte channels: an ordered stream per ordered pair, over the channels of send and recv, which a
+  // pair uses either way but not both. They move what they can now and never block; one thread at a
+  // time per peer and direction. Errors: kInvalidUsage (the other use), kRemote (that peer left or
+  // aborted, once all it put was taken), the failure of this communicator.
+  Result<std::size_t> put_bytes(int peer, std::span<const std::byte> bytes);
+  Result<std::size_t> take_bytes(int peer, std::span<std::byte> bytes);
+  bool has_bytes(int peer) const;
+
+  // The newest collective that a rank has begun to run, 0 for none.
+  std::uint64_t entered(int rank) const;
+  // Makes the communicator fail with kRemote and this text on all ranks; the first failure stands.
+  void declare_failed(int culprit, const std::string& text);
+
   // Whether all that this rank sent has been taken by its peers; kFailed: async_error() says why.
   Progress advance_finalize();
   // Waits for that. After success peers take this rank's leaving as clean.
@@ -199,6 +213,7 @@ class Endpoint {
 
   void place(Task& task, const Operation& operation, std::uint64_t number);
   Status wait(Task& task);
+  Status claim_channel(const Operation& operation);
   bool is_small_all_reduce(const Operation& operation) const;
   Status run_small_all_reduce(const Operation& operation);
   // Where every wait ends up: fails the task if it is hopeless, else kBlocked.
@@ -208,6 +223,7 @@ class Endpoint {
   Status look(Watch& watch, std::uint64_t number, std::uint64_t signature);
   Status look_for_trouble(Watch& watch, std::uint64_t number, std::uint64_t signature);
   Status look_for_dead();
+  Result<std::size_t> nothing_to_take(int peer);
   Error poison(link::FailureKind kind, int culprit, const std::string& text);
   Error error_of(const link::Failure& failure) const;
   Error mismatch(int peer, std::uint64_t number, std::uint64_t mine, std::uint64_t theirs);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/host/channel.hpp"
 #include "engine/host/signature.hpp"
 
 namespace sabot::host {
@@ -17,8 +18,6 @@ Exchange::Exchange(Task& task)
       direction_(sends_
                      ? endpoint_.state_->sends[static_cast<std::size_t>(task.operation_.peer)]
                      : endpoint_.state_->receives[static_cast<std::size_t>(task.operation_.peer)]),
-      channel_(sends_ ? endpoint_.segment_->channel(endpoint_.rank_, task.operation_.peer)
-                      : endpoint_.segment_->channel(task.operation_.peer, endpoint_.rank_)),
       total_bytes_(task.operation_.count * bytes_of(task.operation_.type)) {}
 
 Progress Exchange::advance() {
@@ -30,66 +29,43 @@ Progress Exchange::advance() {
       return endpoint_.blocked(task_);
     task_.state_ = Task::State::kRunning;
   }
-  if (!sends_) return receive();
+  return sends_ ? send() : receive();
+}
+
+Progress Exchange::wait_for_peer() {
+  task_.watch_.waiting = RankMask{1} << task_.operation_.peer;
+  return endpoint_.blocked(task_);
+}
+
+std::size_t Exchange::left(std::size_t chunk_bytes_max) const {
+  return std::min<std::uint64_t>(chunk_bytes_max, total_bytes_ - task_.moved_bytes_);
+}
+
+Progress Exchange::send() {
+  Outlet outlet(*endpoint_.segment_, endpoint_.rank_, task_.operation_.peer, direction_);
+  const auto* from = static_cast<const std::byte*>(task_.operation_.input);
   do {
-    if (!send_chunk()) return endpoint_.blocked(task_);
+    if (!outlet.has_room()) return wait_for_peer();
+    const std::size_t bytes = left(outlet.chunk_bytes_max());
+    outlet.put(from + task_.moved_bytes_, bytes, task_.signature_);
+    task_.moved_bytes_ += bytes;
     ++task_.steps_;
   } while (task_.moved_bytes_ < total_bytes_);
   return finish();
 }
 
-std::size_t Exchange::chunk_bytes() const {
-  return std::min<std::uint64_t>(channel_.bytes, total_bytes_ - task_.moved_bytes_);
-}
-
-bool Exchange::send_chunk() {
-  const int peer = task_.operation_.peer;
-  if (direction_.chunks - direction_.credit >= channel_.count) {
-    // pairs with: receive
-    direction_.credit =
-        endpoint_.segment_->channel_consumed(endpoint_.rank_, peer).load(std::memory_order_acquire);
-    if (direction_.chunks - direction_.credit >= channel_.count) {
-      task_.watch_.waiting = RankMask{1} << peer;
-      return false;
-    }
-  }
-  const std::size_t bytes = chunk_bytes();
-  link::SlotLine& line = channel_.line(direction_.chunks);
-  const bool tiny = bytes <= link::kSlotInlineBytes;
-  std::byte* to = tiny ? line.payload : channel_.data(direction_.chunks);
-  const auto* from = static_cast<const std::byte*>(task_.operation_.input) + task_.moved_bytes_;
-  if (bytes != 0) std::memcpy(to, from, bytes);
-  // relaxed: the stamp that follows publishes it
-  line.signature.store(task_.signature_ | (tiny ? kInlineFlag : 0), std::memory_order_relaxed);
-  ++direction_.chunks;
-  // pairs with: receive
-  line.stamp.store(direction_.chunks, std::memory_order_release);
-  task_.moved_bytes_ += bytes;
-  return true;
-}
-
 Progress Exchange::receive() {
   const int peer = task_.operation_.peer;
+  Inlet inlet(*endpoint_.segment_, peer, endpoint_.rank_, direction_);
+  auto* to = static_cast<std::byte*>(task_.operation_.output);
   do {
-    link::SlotLine& line = channel_.line(direction_.chunks);
-    // pairs with: send_chunk
-    if (line.stamp.load(std::memory_order_acquire) != direction_.chunks + 1) {
-      task_.watch_.waiting = RankMask{1} << peer;
-      return endpoint_.blocked(task_);
-    }
-    const std::uint64_t signature = line.signature.load(std::memory_order_relaxed);
-    if ((signature & ~kInlineFlag) != task_.signature_)
-      return endpoint_.fail(
-          task_, endpoint_.mismatch(peer, 0, task_.signature_, signature & ~kInlineFlag));
-    const std::size_t bytes = chunk_bytes();
-    const std::byte* from =
-        (signature & kInlineFlag) != 0 ? line.payload : channel_.data(direction_.chunks);
-    auto* to = static_cast<std::byte*>(task_.operation_.output) + task_.moved_bytes_;
-    if (bytes != 0) std::memcpy(to, from, bytes);
-    ++direction_.chunks;
-    // pairs with: send_chunk
-    endpoint_.segment_->channel_consumed(peer, endpoint_.rank_)
-        .store(direction_.chunks, std::memory_order_release);
+    if (!inlet.arrived()) return wait_for_peer();
+    const std::uint64_t signature = inlet.signature();
+    if (signature != task_.signature_)
+      return endpoint_.fail(task_, endpoint_.mismatch(peer, 0, task_.signature_, signature));
+    const std::size_t bytes = left(inlet.chunk_bytes_max());
+    if (bytes != 0) std::memcpy(to + task_.moved_bytes_, inlet.payload(), bytes);
+    inlet.release();
     task_.moved_bytes_ += bytes;
     ++task_.steps_;
   } while (task_.moved_bytes_ < total_bytes_);

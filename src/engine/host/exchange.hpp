@@ -18,16 +18,17 @@ class Exchange {
   Progress advance();
 
  private:
-  bool send_chunk();
+  Progress send();
   Progress receive();
+  Progress wait_for_peer();
   Progress finish();
-  std::size_t chunk_bytes() const;
+  // How much of the message goes into the next chunk.
+  std::size_t left(std::size_t chunk_bytes_max) const;
 
   Endpoint& endpoint_;
   Task& task_;
   bool sends_;
   Direction& direction_;
-  link::Slots channel_;
   std::uint64_t total_bytes_;
 };
 

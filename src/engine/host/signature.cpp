@@ -31,6 +31,7 @@ std::string of_range(const char* what, int value, int world) {
 }  // namespace
 
 std::string describe_signature(std::uint64_t signature) {
+  if (is_of_bytes(signature)) return "raw bytes";
   const std::uint64_t code = get(kCollectiveShift, 4, signature);
   const bool exchange = code >= static_cast<std::uint64_t>(schedule::kCollectiveCount);
   const auto collective = static_cast<schedule::Collective>(code);

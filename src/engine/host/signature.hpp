@@ -24,6 +24,9 @@ inline constexpr int kTypeShift = 56;
 inline constexpr int kOpShift = 60;
 // Above the collectives: send and receive share one, since their words must be equal.
 inline constexpr std::uint64_t kExchangeCode = 15;
+// A chunk of a byte channel; count is how many bytes it holds.
+inline constexpr std::uint64_t kBytesCode = 14;
+static_assert(schedule::kCollectiveCount <= static_cast<int>(kBytesCode));
 
 // Precondition: check() passed.
 inline std::uint64_t signature_of(const Operation& operation) {
@@ -39,7 +42,15 @@ inline std::uint64_t signature_of(const Operation& operation) {
   return word;
 }
 
-// "AllReduce count=8 float32 sum", "Broadcast count=6 float32 root=1", "count=4 int8" (send, recv).
+inline std::uint64_t signature_of_bytes(std::size_t bytes) {
+  return bytes | kBytesCode << kCollectiveShift;
+}
+inline bool is_of_bytes(std::uint64_t signature) {
+  return (signature >> kCollectiveShift & 15) == kBytesCode;
+}
+
+// "AllReduce count=8 float32 sum", "Broadcast count=6 float32 root=1", "count=4 int8" (send, recv),
+// "raw bytes".
 std::string describe_signature(std::uint64_t signature);
 
 // What a caller may get wrong: kInvalidArgument with a text, for this rank of this many.

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/host/endpoint.hpp"
@@ -20,10 +21,22 @@ namespace sabot::host {
 
 // One direction of send/recv with one peer.
 struct Direction {
+  // What its channel carries; decided by the first use.
+  enum class Use : std::uint8_t { kNone, kMessages, kBytes };
+  std::atomic<Use> use{Use::kNone};
+
+  bool claim(Use wanted) {
+    Use seen = use.load();
+    if (seen == Use::kNone && use.compare_exchange_strong(seen, wanted)) return true;
+    return seen == wanted;
+  }
+
   std::atomic<std::uint64_t> started{0};  // operations that were given a place
   std::atomic<std::uint64_t> turn{0};     // the operation that may run
   std::uint64_t chunks = 0;               // sent or received so far; owned by the operation at turn
   std::uint64_t credit = 0;               // of these, known to have been taken (send)
+  std::size_t offset = 0;                 // of the bytes in the current chunk, taken (bytes, recv)
+  Watch watch{};                          // of polls for bytes or for room that found nothing
 };
 
 struct Endpoint::State {

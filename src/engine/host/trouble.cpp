@@ -4,6 +4,8 @@
 // others say they called under the same number, asks who is dead, and looks whether those it waits
 // for have left. What it finds is written into the segment's failure block, so that all ranks stop
 // with the same text instead of waiting for each other.
+#include <algorithm>
+
 #include "engine/host/endpoint.hpp"
 #include "engine/host/signature.hpp"
 #include "engine/host/state.hpp"
@@ -27,7 +29,8 @@ Code code_of(FailureKind kind) {
   switch (kind) {
     case FailureKind::kMismatch: return Code::kInvalidUsage;
     case FailureKind::kDead:
-    case FailureKind::kGone: return Code::kRemote;
+    case FailureKind::kGone:
+    case FailureKind::kDeclared: return Code::kRemote;
     case FailureKind::kInternal: break;
   }
   return Code::kInternal;
@@ -133,6 +136,17 @@ Status Endpoint::look_for_trouble(Watch& watch, std::uint64_t number, std::uint6
   }
   watch.gone = gone;
   return {};
+}
+
+void Endpoint::declare_failed(int culprit, const std::string& text) {
+  segment_->fail({FailureKind::kDeclared, culprit, rank_, text});
+}
+
+std::uint64_t Endpoint::entered(int rank) const {
+  std::uint64_t newest = 0;
+  for (std::uint64_t i = 0; i < link::kHistoryCount; ++i)
+    newest = std::max(newest, segment_->history(rank, i).number.load());
+  return newest;
 }
 
 Status Endpoint::async_error() {
