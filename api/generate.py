@@ -222,13 +222,22 @@ def entries_s(spec):
     return "".join(out)
 
 
-# What our libraries export besides NCCL's names: include/sabot/stack.h and stream.h.
+# What our libraries export besides NCCL's names: include/sabot/stack.h, stream.h and exchange.h.
 OWN_EXPORTS = [
+    "sabot_channel_put",
+    "sabot_channel_ready",
+    "sabot_channel_take",
+    "sabot_comm_entered",
+    "sabot_comm_fail",
     "sabot_stack_v1",
+    "sabot_stream_call",
     "sabot_stream_create",
     "sabot_stream_destroy",
     "sabot_stream_query",
     "sabot_stream_synchronize",
+    "sabot_wait_begin",
+    "sabot_wait_end",
+    "sabot_wait_pause",
 ]
 
 
