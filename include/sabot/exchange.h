@@ -41,8 +41,7 @@ ncclResult_t sabot_channel_put(ncclComm_t comm, int peer, const void* data, size
  * it again and again learns within about 100 ms that the peer's process ended. One thread at a time
  * for each peer. Results as above, with ncclRecv in place of ncclSend; what a peer put before it
  * left is given first, ncclRemoteError after that. */
-ncclResult_t sabot_channel_take(ncclComm_t comm, int peer, void* data, size_t bytes,
-                                size_t* moved);
+ncclResult_t sabot_channel_take(ncclComm_t comm, int peer, void* data, size_t bytes, size_t* moved);
 
 /* 1 if bytes from peer can be taken now, else 0, also for wrong arguments and failed communicators.
  * A look at one word: it detects nothing, sabot_channel_take does. Same thread as the takes. */

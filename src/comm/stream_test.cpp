@@ -228,6 +228,98 @@ TEST(Stream, DestroyOfACommunicatorWaitsForItsOperations) {
   EXPECT_EQ(host.say(host.CommDestroy(comms[1])), "ok");
 }
 
+// What calls in a stream's order were told, one line each.
+struct Diary {
+  std::mutex mutex;
+  Texts lines;
+  static void write(void* user, ncclResult_t outcome, const char* text) {
+    Diary& diary = *static_cast<Diary*>(user);
+    const std::lock_guard<std::mutex> lock(diary.mutex);
+    diary.lines.push_back(std::to_string(outcome) + " " + text);
+  }
+};
+
+TEST(StreamCall, RunsAfterEverythingQueuedBeforeAndBeforeEverythingLater) {
+  const Host host;
+  const Clique clique(host, 2);
+  const StreamHandle stream;
+  std::vector<int> values(2, 1);
+  struct Seen {
+    const int* value;
+    std::vector<int> at;
+  } seen{&values[0], {}};
+  const auto look = [](void* user, ncclResult_t, const char*) {
+    Seen& here = *static_cast<Seen*>(user);
+    here.at.push_back(*here.value);
+  };
+  for (int i = 0; i < 3; ++i) {
+    host.AllReduce(&values[0], &values[0], 1, ncclInt32, ncclSum, clique[0], stream);
+    EXPECT_EQ(host.say(sabot_stream_call(stream, look, &seen)), "ok");
+  }
+  EXPECT_EQ(sabot_stream_query(stream), ncclInProgress);
+  for (int i = 0; i < 3; ++i) {
+    host.AllReduce(&values[1], &values[1], 1, ncclInt32, ncclSum, clique[1], nullptr);
+  }
+  EXPECT_EQ(host.say(sabot_stream_synchronize(stream)), "ok") << "waits for the calls as well";
+  EXPECT_EQ(list(seen.at), "2 4 8");
+}
+
+TEST(StreamCall, IsHandedTheFirstFailureBeforeItAndTakesIt) {
+  const Host host;
+  const Clique clique(host, 2);
+  const StreamHandle stream;
+  Diary diary;
+  int value = 1;
+  sabot_stream_call(stream, Diary::write, &diary);
+  for (int i = 0; i < 2; ++i) {
+    host.AllReduce(&value, &value, 1, ncclInt32, ncclSum, clique[0], stream);
+  }
+  sabot_stream_call(stream, Diary::write, &diary);
+  sabot_stream_call(stream, Diary::write, &diary);
+  EXPECT_EQ(host.say(host.CommAbort(clique[0])), "ok");
+  EXPECT_EQ(host.say(sabot_stream_synchronize(stream)), "ok") << "a call has taken the failure";
+  EXPECT_EQ(
+      diary.lines,
+      (Texts{"0 ", "3 ncclAllReduce: this communicator was aborted by its own rank 0", "0 "}));
+}
+
+TEST(StreamCall, OnTheNullStreamRunsAtOnceInTheCaller) {
+  std::thread::id caller;
+  const auto note = [](void* user, ncclResult_t outcome, const char* text) {
+    if (outcome == ncclSuccess && *text == '\0')
+      *static_cast<std::thread::id*>(user) = std::this_thread::get_id();
+  };
+  EXPECT_EQ(sabot_stream_call(nullptr, note, &caller), ncclSuccess);
+  EXPECT_EQ(caller, std::this_thread::get_id());
+}
+
+TEST(StreamCall, MayEndTheHandleOfItsOwnStream) {
+  struct Ending {
+    cudaStream_t stream = nullptr;
+    std::atomic<int> result{-1};
+  } ending;
+  ASSERT_EQ(sabot_stream_create(&ending.stream), ncclSuccess);
+  const auto end = [](void* user, ncclResult_t, const char*) {
+    Ending& here = *static_cast<Ending*>(user);
+    here.result.store(sabot_stream_destroy(here.stream));
+  };
+  ASSERT_EQ(sabot_stream_call(ending.stream, end, &ending), ncclSuccess);
+  for (int i = 0; i < 5000 && ending.result.load() < 0; ++i) ::poll(nullptr, 0, 1);
+  EXPECT_EQ(ending.result.load(), 0);
+}
+
+TEST(StreamCall, IsRefusedWithoutAFunctionOrAStreamOfOurs) {
+  const Host host;
+  Diary diary;
+  EXPECT_EQ(host.say(sabot_stream_call(nullptr, nullptr, nullptr)),
+            "4 sabot_stream_call: fn is NULL");
+  const auto cuda_stream = reinterpret_cast<cudaStream_t>(&diary);
+  EXPECT_EQ(host.say(sabot_stream_call(cuda_stream, Diary::write, &diary)),
+            "5 sabot_stream_call: stream 0xP was not made by sabot_stream_create; the host engine "
+            "cannot use CUDA streams, pass the null stream or one of its own");
+  EXPECT_EQ(diary.lines, Texts{});
+}
+
 TEST(Stream, OfLegacyHandlesRunsAtOnce) {
   const Host host;
   const Clique clique(host, 1);

@@ -29,9 +29,9 @@ bool is_gone(Presence presence) {
 }
 
 Error gone(int peer, Presence presence) {
-  return Error(Code::kRemote,
-               rank_text(peer) + (presence == Presence::kAborted ? " aborted" : " destroyed") +
-                   " its communicator")
+  return Error(Code::kRemote, rank_text(peer) +
+                                  (presence == Presence::kAborted ? " aborted" : " destroyed") +
+                                  " its communicator")
       .about_peer(peer);
 }
 
