@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,10 +142,22 @@ class RunFolders(TreeTest):
         config = json.loads((self.folder / "r/config.json").read_text())
         self.assertEqual(config["command"], ["true"])
         self.assertEqual((config["engine"], config["way"]), ("host", "stand-in"))
+        self.assertEqual(config["python"], "")
         knobs = {knob["name"]: knob for knob in config["knobs"]}
         self.assertEqual(knobs["SABOT_ENGINE"]["source"], "command line")
         self.assertEqual(knobs["SABOT_SEED"], {"name": "SABOT_SEED", "value": "7",
                                                "source": "environment"})
+
+    def test_the_python_package_is_at_the_end_of_the_commands_path(self):
+        package = staged_tree.TREE / "python"
+        (package / "sabot").mkdir(parents=True)
+        self.addCleanup(shutil.rmtree, package)
+        (package / "sabot/__init__.py").write_text("")
+        done = self.run_sabot("run", "--quiet", "--engine", "host", "--run-folder", "r", "--",
+                              "sh", "-c", "echo $PYTHONPATH", PYTHONPATH="/mine")
+        self.assertEqual(done.out, f"/mine:{package}\n")
+        config = json.loads((self.folder / "r/config.json").read_text())
+        self.assertEqual(config["python"], str(package))
 
     def test_a_folder_that_holds_a_run_is_refused_and_can_be_joined(self):
         words = ("run", "--engine", "host", "--run-folder", "r", "--", "touch", "started")

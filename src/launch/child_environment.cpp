@@ -44,18 +44,28 @@ std::string preload_with(std::string_view library, std::string_view tree, std::s
   return text;
 }
 
+std::string python_path_with(std::string_view folder, std::string_view before) {
+  const std::vector<std::string_view> entries = split(before, ':');
+  const bool is_there = std::find(entries.begin(), entries.end(), folder) != entries.end();
+  if (folder.empty() || folder.find(':') != folder.npos || is_there) return std::string(before);
+  if (before.empty()) return std::string(folder);
+  return std::string(before) + ":" + std::string(folder);
+}
+
 std::vector<std::string> child_environment(const char* const* environment,
                                            const config::Snapshot& settings,
                                            const ChildSettings& child) {
   std::vector<std::string> lines;
   for (const char* const* entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view pair = *entry;
-    if (!is_ours(pair) && !pair.starts_with("LD_PRELOAD=")) lines.emplace_back(pair);
+    const bool is_extended = pair.starts_with("LD_PRELOAD=") || pair.starts_with("PYTHONPATH=");
+    if (!is_ours(pair) && !is_extended) lines.emplace_back(pair);
   }
   const auto put = [&lines](std::string_view name, const std::string& value) {
     if (!value.empty()) lines.push_back(std::string(name) + "=" + value);
   };
   put("LD_PRELOAD", preload_with(child.preload, child.tree, settings.get<KnobId::kLdPreload>()));
+  put("PYTHONPATH", python_path_with(child.python, settings.get<KnobId::kPythonPath>()));
   for (const config::Knob& knob : config::kKnobs) {
     std::string value;
     switch (knob.id) {

@@ -107,6 +107,14 @@ TEST(Preload, OfAnOuterRunIsTakenOut) {
   EXPECT_EQ(preload_with("/s/lib/libsabot.so", "/s", "/s/lib/libsabot.so"), "/s/lib/libsabot.so");
 }
 
+TEST(PythonPath, EndsWithThePackageAndHidesNothing) {
+  EXPECT_EQ(python_path_with("/s/python", ""), "/s/python");
+  EXPECT_EQ(python_path_with("/s/python", "/a:/b"), "/a:/b:/s/python");
+  EXPECT_EQ(python_path_with("/s/python", "/s/python:/a"), "/s/python:/a");
+  EXPECT_EQ(python_path_with("", "/a"), "/a");
+  EXPECT_EQ(python_path_with("/with:colon/python", "/a"), "/a");
+}
+
 std::vector<std::string> environment_of(std::vector<const char*> before,
                                         std::vector<config::Assignment> command_line = {}) {
   before.push_back(nullptr);
@@ -114,6 +122,7 @@ std::vector<std::string> environment_of(std::vector<const char*> before,
       Snapshot::resolve({.environment = before.data(), .command_line = command_line});
   const ChildSettings child{.preload = "/s/lib/libsabot.so",
                             .tree = "/s",
+                            .python = "/s/python",
                             .engine = "real",
                             .run_folder = "/runs/1",
                             .scenario = "/runs/1/scenario.toml",
@@ -126,11 +135,13 @@ std::vector<std::string> environment_of(std::vector<const char*> before,
 TEST(ChildEnvironment, AddsTheRunAndKeepsWhatIsForeign) {
   const std::vector<std::string> expected{"HOME=/u",
                                           "LD_PRELOAD=/s/lib/libsabot.so:/a.so",
+                                          "PYTHONPATH=/mine:/s/python",
                                           "SABOT_ENGINE=real",
                                           "SABOT_SCENARIO=/runs/1/scenario.toml",
                                           "SABOT_RUN_FOLDER=/runs/1",
                                           "SABOT_LAUNCHER=node.7"};
-  EXPECT_EQ(environment_of({"HOME=/u", "LD_PRELOAD=/a.so", "SABOT_ENGINE=auto"}), expected);
+  EXPECT_EQ(environment_of({"HOME=/u", "PYTHONPATH=/mine", "LD_PRELOAD=/a.so", "SABOT_ENGINE=auto"}),
+            expected);
 }
 
 TEST(ChildEnvironment, PassesOnKnobsOfBothSourcesAndDropsWhatCannotBeRead) {
@@ -147,6 +158,13 @@ TEST(ChildEnvironment, PassesOnKnobsOfBothSourcesAndDropsWhatCannotBeRead) {
     EXPECT_FALSE(line.starts_with("SABOT_LOG_RATE")) << line;
     EXPECT_FALSE(line.starts_with("SABOT_TYPO")) << line;
   }
+}
+
+TEST_F(Commands, ThePythonPackageIsFoundWhereItIsPartOfTheTree) {
+  EXPECT_EQ(python_folder(Installation{"tree"}), "");
+  std::filesystem::create_directories("tree/python/sabot");
+  script("tree/python/sabot/__init__.py", "");
+  EXPECT_EQ(python_folder(Installation{"tree"}), "tree/python");
 }
 
 TEST_F(Commands, AMissingLibraryAndAPathThatCannotBePreloadedAreErrors) {

@@ -19,6 +19,11 @@ Result<Installation> find_installation() {
   return Installation{program.substr(0, folder)};
 }
 
+std::string python_folder(const Installation& installation) {
+  const std::string package = installation.python() + "/sabot/__init__.py";
+  return ::access(package.c_str(), R_OK) == 0 ? installation.python() : "";
+}
+
 Result<std::string> checked_library(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0)
     return Error(Code::kNotFound,

@@ -109,6 +109,7 @@ class Run {
     config.engine_reason = engine_.reason;
     config.way = engine_.way();
     config.preload = library_;
+    config.python = python_folder(surroundings_.installation);
     for (const scenario::Fault& fault : plan_.scenario.faults) config.faults.push_back(fault.name);
     config.settings = &settings_;
     return run::write_config(folder, config);
@@ -130,6 +131,7 @@ class Run {
     ChildSettings child;
     child.preload = library_;
     child.tree = surroundings_.installation.root;
+    child.python = python_folder(surroundings_.installation);
     child.engine = engine_.engine();
     child.run_folder = report_.run_folder;
     child.scenario = scenario_copy_;

@@ -150,7 +150,7 @@ Status write_config(const RunFolder& folder, const RunConfig& config) {
   json.end_array();
   json.field("engine", config.engine).field("engine_reason", config.engine_reason);
   json.field("way", config.way).field("preload", config.preload);
-  json.field("real_nccl", config.real_nccl);
+  json.field("python", config.python).field("real_nccl", config.real_nccl);
   json.key("faults").begin_array();
   for (const std::string& fault : config.faults) json.value(fault);
   json.end_array();

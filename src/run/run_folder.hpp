@@ -54,6 +54,7 @@ struct RunConfig {
   std::string engine_reason;
   std::string way;
   std::string preload;              // the library put into LD_PRELOAD
+  std::string python;               // the folder added to PYTHONPATH, "" = none
   std::string real_nccl;            // found by the launcher, "" = left to the process
   std::vector<std::string> faults;  // names of the faults planned
   const config::Snapshot* settings = nullptr;
