@@ -218,17 +218,24 @@ def entries_s(spec):
         "  .hidden sabot_entries\n  .type sabot_entries, %object\nsabot_entries:\n"
     )
     out += [f"  .quad sabot_first_{i}\n" for i, _ in numbered]
-    out.append('  .size sabot_entries, .-sabot_entries\n  .section .note.GNU-stack,"",%progbits\n')
+    out.append("  .size sabot_entries, .-sabot_entries\n" + own_functions_s())
+    out.append('  .section .note.GNU-stack,"",%progbits\n')
     return "".join(out)
 
 
-# What our libraries export besides NCCL's names: include/sabot/stack.h, stream.h and exchange.h.
+# What our libraries export besides NCCL's names: include/sabot/*.h.
 OWN_EXPORTS = [
+    "sabot_call_enter",
+    "sabot_call_leave",
     "sabot_channel_put",
     "sabot_channel_ready",
     "sabot_channel_take",
+    "sabot_comm_close",
     "sabot_comm_entered",
     "sabot_comm_fail",
+    "sabot_comm_open",
+    "sabot_fault_inject",
+    "sabot_fault_withdraw",
     "sabot_stack_v1",
     "sabot_stream_call",
     "sabot_stream_create",
@@ -239,6 +246,20 @@ OWN_EXPORTS = [
     "sabot_wait_end",
     "sabot_wait_pause",
 ]
+
+
+def own_functions_s():
+    """sabot_own_functions (src/stack/host_function.cpp): name and address of each of OWN_EXPORTS.
+    Being referred to, they are linked."""
+    rows = "".join(f"  .quad .Lname_{name}, {name}\n" for name in OWN_EXPORTS)
+    names = "".join(f'.Lname_{name}:\n  .asciz "{name}"\n' for name in OWN_EXPORTS)
+    return (
+        '  .section .data.rel.ro.sabot_own_functions,"aw"\n  .balign 8\n'
+        "  .globl sabot_own_functions\n  .hidden sabot_own_functions\n"
+        f"  .type sabot_own_functions, %object\nsabot_own_functions:\n{rows}  .quad 0, 0\n"
+        "  .size sabot_own_functions, .-sabot_own_functions\n"
+        f'  .section .rodata.sabot_own_names,"a"\n{names}'
+    )
 
 
 def export_lists(spec, out_dir):

@@ -1,5 +1,6 @@
 // libnccl.so.2: the stack as a complete drop-in, for programs that open or link that name.
 #include "sabot/stack.h"
+#include "stack/host_function.hpp"
 #include "stack/product.hpp"
 
 namespace sabot::stack {
@@ -12,7 +13,7 @@ const Product& product() {
 }  // namespace sabot::stack
 
 extern "C" __attribute__((visibility("default"))) const sabot_stack_info_t* sabot_stack_v1(void) {
-  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION, "stand-in",
-                                               nullptr};
+  static constexpr sabot_stack_info_t kInfo = {sizeof(sabot_stack_info_t), SABOT_VERSION,
+                                               "stand-in", &sabot::stack::host_function};
   return &kInfo;
 }

@@ -13,8 +13,17 @@
 
 namespace sabot::abi {
 
+// By which way a call came. Groups of one way know nothing of those of another, even in one thread.
+enum class Lane : std::uint8_t {
+  kProcess,    // to the engine of this process
+  kBeside,     // to the host engine beside a real one (sabot/stack.h, host_function)
+  kAnnounced,  // executed by somebody else, who told us (sabot/fault.h); never in a group
+};
+inline constexpr std::size_t kLaneCount = 3;
+
 struct Call {
   FunctionId function{};
+  Lane lane = Lane::kProcess;
   const void* comm = nullptr;   // the real handle, or null where the function has none (yet)
   const char* comm_label = "";  // "c0", "c0/s1": the same on every rank and in every run; "" = none
   const char* comm_name = "";   // the name given in ncclConfig_t, "" = none
@@ -24,7 +33,7 @@ struct Call {
   bool has_count = false;       // count, datatype and bytes are meaningful
   std::uint64_t count = 0;      // as passed by the caller
   int datatype = -1;            // ncclDataType_t
-  std::uint64_t bytes = 0;      // count × size of datatype
+  std::uint64_t bytes = 0;      // count × size of datatype; where that is -1, as announced
   int redop = -1;               // ncclRedOp_t; 5 and above: created by the application
   int root = -1;
   int peer = -1;

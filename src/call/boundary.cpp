@@ -40,32 +40,37 @@ std::uint64_t identity_of(const ncclUniqueId* id) {
 
 }  // namespace
 
-CommRecord* Boundary::find_or_adopt(const void* comm) {
+CommRecord* Boundary::find_or_adopt(const abi::Call& call) {
   const KeepErrno keep;
-  if (CommRecord* record = registry_.find(comm)) return record;
+  if (CommRecord* record = registry_.find(call.comm)) return record;
   // Destroyed handles keep no record, so that the engine's own answer reaches the caller untouched.
-  if (registry_.is_retired(comm)) return nullptr;
+  if (registry_.is_retired(call.comm)) return nullptr;
   Birth birth;
-  birth.handle = comm;
+  birth.handle = call.comm;
+  birth.lane = call.lane;
+  birth.target = call.target;
   return &registry_.create(birth);
 }
 
-void Boundary::enter_group_fields(abi::Call& call, ThreadState& thread) {
-  call.group = thread.group;
-  if (abi::enqueues(abi::info(call.function).kind)) call.group_position = ++thread.group_position;
+void Boundary::enter_group_fields(abi::Call& call, OpenGroup& open) {
+  call.group = open.number;
+  if (abi::enqueues(abi::info(call.function).kind)) call.group_position = ++open.position;
 }
 
-void Boundary::close_group(ThreadState& thread, ncclResult_t result) {
+void Boundary::close_group(const abi::Call& call, ThreadState& thread, ncclResult_t result) {
   const KeepErrno keep;
-  if (thread.group_depth > 0) --thread.group_depth;
-  if (thread.group_depth > 0 || pending_births == nullptr) return;
+  OpenGroup& open = open_group(call, thread);
+  if (open.depth > 0) --open.depth;
+  if (open.depth > 0 || pending_births == nullptr) return;
   for (const PendingBirth& pending : *pending_births) {
-    if (!succeeded(result) || *pending.where == nullptr) continue;
+    if (pending.birth.lane != call.lane || !succeeded(result) || *pending.where == nullptr)
+      continue;
     Birth birth = pending.birth;
     birth.handle = *pending.where;
     registry_.create(birth);
   }
-  pending_births->clear();
+  std::erase_if(*pending_births,
+                [&call](const PendingBirth& pending) { return pending.birth.lane == call.lane; });
 }
 
 void Boundary::leave(const abi::Call& call, ThreadState& thread, ncclResult_t result) {
@@ -75,13 +80,13 @@ void Boundary::leave(const abi::Call& call, ThreadState& thread, ncclResult_t re
   switch (call.function) {
     case FunctionId::kGroupStart:
       if (!succeeded(result)) return;
-      if (thread.group_depth++ == 0) {
-        thread.group = ++thread.groups;
-        thread.group_position = 0;
+      if (OpenGroup& open = open_group(call, thread); open.depth++ == 0) {
+        open.number = ++thread.groups;
+        open.position = 0;
       }
       return;
     case FunctionId::kGroupEnd:
-    case FunctionId::kGroupSimulateEnd: close_group(thread, result); return;
+    case FunctionId::kGroupSimulateEnd: close_group(call, thread, result); return;
     case FunctionId::kCommDestroy:
     case FunctionId::kCommAbort:
       if (!succeeded(result))
@@ -100,12 +105,14 @@ void Boundary::created(const abi::Call& call, ThreadState& thread, ncclResult_t 
   std::uint64_t identity = identity_of(creation.id);
   const bool all_at_once = call.function == FunctionId::kCommInitAll;
   if (all_at_once) identity = mix(reinterpret_cast<std::uintptr_t>(*creation.where), thread.thread);
-  const bool in_group = thread.group_depth > 0;
+  const bool in_group = open_group(call, thread).depth > 0;
   for (int i = 0; i < creation.count; ++i) {
     Birth birth;
     birth.rank = parent != nullptr ? -1 : (all_at_once ? i : call.rank);
     birth.ranks = parent != nullptr ? 0 : call.comm_ranks;
     birth.identity = identity;
+    birth.lane = call.lane;
+    birth.target = call.target;
     birth.parent = parent;
     birth.child_number = child_number;
     birth.nonblocking = config_field(creation.config, offsetof(ncclConfig_t, blocking), 1) == 0;

@@ -24,6 +24,10 @@ struct Creation {
   const ncclUniqueId* id = nullptr;
 };
 
+inline OpenGroup& open_group(const abi::Call& call, ThreadState& thread) {
+  return thread.open[static_cast<std::size_t>(call.lane)];
+}
+
 class Boundary {
  public:
   Boundary(int environment_rank, int attempt) : registry_(environment_rank), attempt_(attempt) {}
@@ -38,12 +42,12 @@ class Boundary {
                const Creation& creation);
 
  private:
-  void enter_group_fields(abi::Call& call, ThreadState& thread);
+  static void enter_group_fields(abi::Call& call, OpenGroup& open);
   CommRecord* record_for(abi::Call& call, ThreadState& thread, const abi::Api& engine,
                          const abi::FunctionInfo& function);
-  CommRecord* find_or_adopt(const void* comm);
+  CommRecord* find_or_adopt(const abi::Call& call);
   static std::uint64_t next_number(std::atomic<std::uint64_t>& counter);
-  void close_group(ThreadState& thread, ncclResult_t result);
+  void close_group(const abi::Call& call, ThreadState& thread, ncclResult_t result);
 
   Registry registry_;
   int attempt_;
@@ -69,7 +73,7 @@ inline CommRecord* Boundary::record_for(abi::Call& call, ThreadState& thread,
   // one.
   if (record == nullptr || record->handle != call.comm ||
       !record->live.load(std::memory_order_acquire)) {  // pairs with: create, retire
-    record = find_or_adopt(call.comm);
+    record = find_or_adopt(call);
     if (record == nullptr) return nullptr;
     thread.last = record;
   }
@@ -83,11 +87,13 @@ inline void Boundary::enter(abi::Call& call, ThreadState& thread, const abi::Api
   thread.error_texts = last_error_count();
   call.thread = thread.thread;
   call.attempt = attempt_;
-  if (call.has_count) call.bytes = call.count * abi::datatype_bytes(call.datatype);
+  if (call.has_count && call.datatype >= 0)
+    call.bytes = call.count * abi::datatype_bytes(call.datatype);
   const abi::FunctionInfo& function = abi::info(call.function);
   call.in_place = call.send != nullptr && call.send == call.recv;
-  call.group_depth = thread.group_depth;
-  if (thread.group_depth != 0) enter_group_fields(call, thread);
+  OpenGroup& open = open_group(call, thread);
+  call.group_depth = open.depth;
+  if (open.depth != 0) enter_group_fields(call, open);
   CommRecord* record = record_for(call, thread, engine, function);
   if (record == nullptr) {
     call.world_rank = registry_.environment_rank();

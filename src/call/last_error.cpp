@@ -62,4 +62,10 @@ const char* last_error() {
   return served->text;
 }
 
+const char* take_last_error() {
+  const char* text = last_error();
+  if (text != nullptr) clear_last_error();
+  return text;
+}
+
 }  // namespace sabot::call

@@ -19,5 +19,7 @@ inline std::atomic<std::uint64_t> last_error_texts{0};
 inline std::uint64_t last_error_count() { return last_error_texts.load(std::memory_order_relaxed); }
 // Null if there is none.
 const char* last_error();
+// The same, once: for ways past the layers, where nobody sees the library fail afterwards.
+const char* take_last_error();
 
 }  // namespace sabot::call

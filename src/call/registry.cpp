@@ -74,6 +74,8 @@ CommRecord& Registry::create(const Birth& birth) {
   record->rank.store(birth.rank);
   record->ranks.store(birth.ranks);
   record->nonblocking = birth.nonblocking;
+  record->lane = birth.lane;
+  record->target = birth.target;
   record->identity = birth.identity;
   record->children.store(0);
   record->collectives.store(0);

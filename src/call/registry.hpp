@@ -25,7 +25,10 @@ struct CommRecord {
   std::atomic<int> ranks{0};
   std::atomic<int> world_rank{-1};
   bool nonblocking = false;
-  std::uint64_t identity = 0;  // hash of the unique id: joins ranks within one run only
+  // How it came to be: a handle of kAnnounced is a key of sabot_comm_open, not one of NCCL's.
+  abi::Lane lane = abi::Lane::kProcess;
+  const void* target = nullptr;  // Call::target of the call that made it
+  std::uint64_t identity = 0;    // hash of the unique id: joins ranks within one run only
   std::atomic<std::uint32_t> children{0};
   std::atomic<std::uint64_t> collectives{0};
   std::array<std::atomic<std::uint64_t>, abi::kFunctionCount> nth{};
@@ -41,6 +44,8 @@ struct Birth {
   const CommRecord* parent = nullptr;
   std::uint32_t child_number = 0;  // with parent: 0 for the first split or shrink of it
   bool nonblocking = false;
+  abi::Lane lane = abi::Lane::kProcess;  // kAnnounced: its rank is known, no engine is ever asked
+  const void* target = nullptr;
   const char* name = "";
 };
 

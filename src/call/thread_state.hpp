@@ -8,19 +8,25 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "abi/call.hpp"
+
 namespace sabot::call {
 
 struct CommRecord;
 
+struct OpenGroup {
+  int depth;               // open GroupStart calls
+  std::uint32_t position;  // calls enqueued so far
+  std::uint64_t number;    // of the outermost group, 1-based, over all lanes of the thread
+};
+
 struct ThreadState {
-  int inside;                    // > 0 between an entry and its return: NCCL is calling itself
-  int group_depth;               // open GroupStart calls
-  std::uint32_t group_position;  // calls enqueued in the open group so far
-  std::uint64_t group;           // number of the open outermost group, 1-based
-  std::uint64_t groups;          // outermost groups opened so far
-  std::uint64_t thread;          // kernel thread id, 0 = not asked yet
-  const void* target;            // the copy of the library that the outermost call went to
-  std::uint64_t error_texts;     // last_error_count() at the entry of the outermost call
+  int inside;                       // > 0 between an entry and its return: NCCL is calling itself
+  OpenGroup open[abi::kLaneCount];  // by lane
+  std::uint64_t groups;             // outermost groups opened so far
+  std::uint64_t thread;             // kernel thread id, 0 = not asked yet
+  const void* target;               // the tables that the outermost call went to; null: announced
+  std::uint64_t error_texts;        // last_error_count() at the entry of the outermost call
   std::uint32_t counter;  // 1-based number of the counter that this thread owns, 0: not asked
   CommRecord* last;       // of the call before: most calls of a thread are on one communicator
 };

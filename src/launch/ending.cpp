@@ -69,6 +69,8 @@ std::string whole_run_line(const Evidence& evidence, std::uint64_t fired) {
   std::string line = "run ended: " + counts_text(evidence.run) + ", faults planned " +
                      std::to_string(evidence.faults.size()) + ", fired " + std::to_string(fired);
   if (evidence.firings > fired) line += " (" + std::to_string(evidence.firings) + " times)";
+  if (evidence.injected > 0)
+    line += ", and " + plural(evidence.injected, "firing", "firings") + " injected by the program";
   return line;
 }
 
@@ -95,15 +97,19 @@ Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
   const run::JournalContent journal = run::read_journals(run_folder);
   evidence.problems.insert(evidence.problems.end(), journal.problems.begin(),
                            journal.problems.end());
-  evidence.firings = journal.lines.size();
-  evidence.firings_unproven = counted > evidence.firings ? counted - evidence.firings : 0;
+  evidence.injected = static_cast<std::uint64_t>(
+      std::count_if(journal.lines.begin(), journal.lines.end(),
+                    [](const run::JournalLine& line) { return line.injection > 0; }));
+  evidence.firings = journal.lines.size() - evidence.injected;
+  evidence.firings_unproven = counted > journal.lines.size() ? counted - journal.lines.size() : 0;
 
   const std::vector<scenario::Fault>& faults = plan.scenario.faults;
   for (std::size_t i = 0; i < faults.size(); ++i) {
     FaultEvidence fault{faults[i].name, 0, ""};
-    fault.fired = static_cast<std::uint64_t>(
-        std::count_if(journal.lines.begin(), journal.lines.end(),
-                      [&fault](const run::JournalLine& line) { return line.fault == fault.name; }));
+    fault.fired = static_cast<std::uint64_t>(std::count_if(
+        journal.lines.begin(), journal.lines.end(), [&fault](const run::JournalLine& line) {
+          return line.injection == 0 && line.fault == fault.name;
+        }));
     if (fault.fired == 0)
       fault.explanation =
           scenario::explain_unfired(faults[i], merged_tally(tallies, i, faults.size()));

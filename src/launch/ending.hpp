@@ -33,9 +33,10 @@ struct Presence {
 };
 
 struct Evidence {
-  Presence here;  // of the processes that this launcher started
-  Presence run;   // of all of the run
-  std::uint64_t firings = 0;
+  Presence here;                       // of the processes that this launcher started
+  Presence run;                        // of all of the run
+  std::uint64_t firings = 0;           // of planned faults
+  std::uint64_t injected = 0;          // of faults that programs injected themselves
   std::uint64_t firings_unproven = 0;  // counted by processes that could not write their journal
   std::uint64_t launchers_left = 0;    // others that still run in this run folder
   std::vector<FaultEvidence> faults;

@@ -99,6 +99,14 @@ TEST(Conclusion, WhileOtherLaunchersAreLeftFaultsAreNotJudged) {
                 "are at work in the run folder, and the last one reports on the faults"});
 }
 
+TEST(Conclusion, FiringsThatTheProgramInjectedAreToldApartFromPlannedOnes) {
+  Evidence evidence = healthy();
+  const std::string planned = conclude(evidence, {}, false).lines.at(0);
+  evidence.injected = 1;
+  EXPECT_EQ(conclude(evidence, {}, false).lines.at(0),
+            planned + ", and 1 firing injected by the program");
+}
+
 TEST(Conclusion, FiringsWithoutProofAreSaid) {
   Evidence evidence = healthy();
   evidence.firings_unproven = 2;
@@ -136,8 +144,13 @@ TEST_F(EndOfRun, EvidenceIsGatheredFromWhatProcessesLeft) {
   entry.fault = "nic-dies";
   entry.function = "AllReduce";
   ASSERT_TRUE(recorder.journal().append(entry).ok());
+  entry.fault = "other";  // the name of a planned one, but the program's own
+  entry.injection = 1;
+  recorder.count_firing();
+  ASSERT_TRUE(recorder.journal().append(entry).ok());
 
   const Evidence evidence = gather_evidence(path_, plan, "node.7");
+  EXPECT_EQ(evidence.injected, 1u);
   EXPECT_EQ(evidence.here.attached, 1u);
   EXPECT_EQ(evidence.here.calls_seen, 5u);
   EXPECT_EQ(evidence.firings, 1u);

@@ -17,11 +17,10 @@ std::string_view phase_of(const scenario::Action& action) {
 }
 
 // injected by Sabot: fault "nic-dies" of scenario "…" (rank 1, AllReduce, call 3)
-std::string injected_text(const scenario::Scenario& scenario, const scenario::Fault& fault,
+std::string injected_text(const std::string& title, const scenario::Fault& fault,
                           const abi::Call& call) {
   const int rank = call.rank >= 0 ? call.rank : call.world_rank;
-  std::string text =
-      "injected by Sabot: fault \"" + fault.name + "\" of " + title_of(scenario) + " (";
+  std::string text = "injected by Sabot: fault \"" + fault.name + "\" of " + title + " (";
   if (rank >= 0) text += "rank " + std::to_string(rank) + ", ";
   return text.append(abi::info(call.function).name) + ", call " + std::to_string(call.nth) + ")";
 }
@@ -64,16 +63,19 @@ std::string title_of(const scenario::Scenario& scenario) {
   return scenario.name.empty() ? "the command line" : "scenario \"" + scenario.name + "\"";
 }
 
-ArmedPlan::ArmedPlan(const scenario::Scenario& scenario, run::Recorder& recorder)
-    : recorder_(recorder) {
+ArmedPlan::ArmedPlan(const scenario::Scenario& scenario, std::string title, Ledger& ledger,
+                     std::span<scenario::FaultTally> tallies)
+    : title_(std::move(title)), ledger_(ledger) {
   scenario::Context context;
   const std::string host = run::host_name();
   context.start_ns = run::now().monotonic_ns;
   context.host = host;
-  context.tallies = recorder.slots<scenario::FaultTally>();
+  context.tallies = tallies;
   decider_ = std::make_unique<scenario::Decider>(scenario, context);
+  FunctionSet functions{};
   for (const abi::FunctionInfo& row : abi::all_functions())
-    functions_[static_cast<std::size_t>(row.id)] = decider_->is_interested(row.id);
+    if (decider_->is_interested(row.id)) add(functions, row.id);
+  set_concerns(functions);
 }
 
 void ArmedPlan::report_once(const std::string& text) {
@@ -81,7 +83,7 @@ void ArmedPlan::report_once(const std::string& text) {
 }
 
 bool ArmedPlan::claim(const abi::Call& call, const scenario::Firing& firing) {
-  const Result<run::Recorder::Claim> claim = recorder_.claim(firing.fault);
+  const Result<Ledger::Claim> claim = ledger_.claim(firing.fault);
   if (!claim.ok()) {
     report_once(claim.error().message());
     return false;
@@ -97,10 +99,8 @@ bool ArmedPlan::claim(const abi::Call& call, const scenario::Firing& firing) {
   entry.action = action;
   entry.match = firing.number;
   entry.budget_claim = claim->number;
-  if (const Status written = recorder_.journal().append(entry); !written.ok())
-    report_once(written.error().message());
-  // relaxed: a counter
-  recorder_.counters().faults_fired.fetch_add(1, std::memory_order_relaxed);
+  if (const Status proven = ledger_.prove(fault, entry); !proven.ok())
+    report_once(proven.error().message());
   return true;
 }
 
@@ -115,11 +115,17 @@ std::optional<Firing> ArmedPlan::consider(const abi::Call& call) {
     const scenario::Fault& fault = decider_->fault(firing.fault);
     if (fault.action.kind != scenario::ActionKind::kError) continue;
     thread_local std::string text;
-    text = injected_text(decider_->scenario(), fault, call);
+    text = injected_text(title_, fault, call);
     return Firing{static_cast<ncclResult_t>(fault.action.result()),
                   fault.action.moment() == scenario::Moment::kBefore, text.c_str()};
   }
   return std::nullopt;
+}
+
+void ArmedPlan::pass_over(const abi::Call& call) {
+  if (!decider_->is_interested(call.function)) return;
+  const call::KeepErrno keep;
+  decider_->enter(call, run::now().monotonic_ns);
 }
 
 }  // namespace sabot::layer

@@ -1,4 +1,4 @@
-// The product's FaultPlan: a scenario's decider, the run's budgets and journal.
+// The product's FaultPlan: a scenario's decider, over a ledger of budgets and journal.
 //
 // A fault that wants to fire claims its budget first, then writes its journal line, then acts: the
 // line is the proof. A claim or a line that cannot be written is reported once; without its claim a
@@ -6,10 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "layer/fault_plan.hpp"
-#include "run/recorder.hpp"
+#include "layer/ledger.hpp"
 #include "scenario/decider.hpp"
 
 namespace sabot::layer {
@@ -19,16 +20,23 @@ std::string title_of(const scenario::Scenario& scenario);
 
 class ArmedPlan final : public FaultPlan {
  public:
-  // The recorder was opened for this scenario's faults and outlives the plan.
-  ArmedPlan(const scenario::Scenario& scenario, run::Recorder& recorder);
+  // title: where the faults came from, for messages. tallies: one a fault, or empty (the decider
+  // keeps its own). Ledger and tallies outlive the plan.
+  ArmedPlan(const scenario::Scenario& scenario, std::string title, Ledger& ledger,
+            std::span<scenario::FaultTally> tallies);
 
   std::optional<Firing> consider(const abi::Call& call) override;
+  // Counts a call on which another plan's fault fired already: nothing of this plan does.
+  void pass_over(const abi::Call& call);
+
+  const scenario::Decider& decider() const { return *decider_; }
 
  private:
   bool claim(const abi::Call& call, const scenario::Firing& firing);
   void report_once(const std::string& text);
 
-  run::Recorder& recorder_;
+  std::string title_;
+  Ledger& ledger_;
   std::unique_ptr<scenario::Decider> decider_;
   std::atomic<bool> reported_{false};
 };

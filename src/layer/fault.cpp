@@ -1,6 +1,7 @@
 // Groups and non-blocking communicators under an injected error.
 #include "layer/fault.hpp"
 
+#include <memory>
 #include <string>
 
 namespace sabot::layer {
@@ -19,14 +20,19 @@ struct GroupState {
   std::size_t hit_count = 0;
   std::string text;
 };
-thread_local GroupState open_group;
+// By lane: a group of one engine may be open while the thread calls the other. On the heap, for the
+// reason that call/last_error.cpp gives.
+thread_local std::unique_ptr<std::array<GroupState, abi::kLaneCount>> open_groups;
 
 GroupState& state_of(const abi::Call& call) {
-  if (open_group.group != call.group) {
-    open_group = GroupState{};
-    open_group.group = call.group;
+  if (open_groups == nullptr)
+    open_groups = std::make_unique<std::array<GroupState, abi::kLaneCount>>();
+  GroupState& open = (*open_groups)[static_cast<std::size_t>(call.lane)];
+  if (open.group != call.group) {
+    open = GroupState{};
+    open.group = call.group;
   }
-  return open_group;
+  return open;
 }
 
 }  // namespace
@@ -70,7 +76,7 @@ void FaultLayer::note_forwarded(const abi::Call& call) {
 // ranks.
 void FaultLayer::spoil_group(const abi::Call& call) {
   abi::Call wrong = call;
-  if (const void* comm = open_group.forwarded_comm) {
+  if (const void* comm = state_of(call).forwarded_comm) {
     auto* handle = static_cast<ncclComm_t>(const_cast<void*>(comm));
     next.table->Broadcast(next.self, &wrong, nullptr, nullptr, 1, ncclInt8, -1, handle, nullptr);
     return;
@@ -80,9 +86,10 @@ void FaultLayer::spoil_group(const abi::Call& call) {
 }
 
 ncclResult_t FaultLayer::inner_result(abi::Call& call, ncclResult_t result) {
-  if (!open_group.dropped) return result;
+  const GroupState& group = state_of(call);
+  if (!group.dropped) return result;
   call.injected = true;
-  return open_group.result;
+  return group.result;
 }
 
 ncclResult_t FaultLayer::outermost_result(abi::Call& call, ncclResult_t result) {

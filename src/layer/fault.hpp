@@ -40,6 +40,17 @@ class FaultLayer {
 
   abi::Api api() { return {&table_, this}; }
 
+  // The two moments of a call outside groups, also for one that is executed outside the layers:
+  // whether a fault fires at its entry, and what the application is given where one did.
+  std::optional<Firing> consider(const abi::Call& call) {
+    return plan_.concerns(call.function) ? plan_.consider(call) : std::nullopt;
+  }
+  // result: of the real call, ncclSuccess if it was not made. A real failure comes first.
+  ncclResult_t conclude(abi::Call& call, const Firing& firing, ncclResult_t result) {
+    const bool has_failed = result != ncclSuccess && result != ncclInProgress;
+    return has_failed && !firing.before ? result : deliver(call, firing);
+  }
+
  private:
   static constexpr std::size_t kAsyncMax = 64;  // non-blocking communicators with an injected error
   struct AsyncError {
@@ -60,11 +71,7 @@ class FaultLayer {
   ncclResult_t alone(abi::Call& call, Forward& forward) {
     const std::optional<Firing> firing = consider(call);
     if (!firing) return forward();
-    if (!firing->before) {
-      const ncclResult_t result = forward();
-      if (result != ncclSuccess && result != ncclInProgress) return result;
-    }
-    return deliver(call, *firing);
+    return conclude(call, *firing, firing->before ? ncclSuccess : forward());
   }
   template <typename Forward>
   ncclResult_t in_group(const abi::Call& call, Forward& forward) {
@@ -80,9 +87,6 @@ class FaultLayer {
     return call.group_depth > 1 ? inner_result(call, result) : outermost_result(call, result);
   }
 
-  std::optional<Firing> consider(const abi::Call& call) {
-    return plan_.concerns(call.function) ? plan_.consider(call) : std::nullopt;
-  }
   // Records a firing of this call in the open group; makes the library drop the group if it is
   // *before*.
   void remember(const abi::Call& call);

@@ -64,7 +64,9 @@ struct Plan final : FaultPlan {
   std::uint64_t nth;
   Plan(FunctionId on, std::uint64_t number, ncclResult_t result, bool before)
       : function(on), firing{result, before, "injected by the test"}, nth(number) {
-    functions_.set(static_cast<std::size_t>(on));
+    FunctionSet set{};
+    add(set, on);
+    set_concerns(set);
   }
   std::optional<Firing> consider(const Call& call) override {
     if (call.function != function || call.nth != nth) return std::nullopt;

@@ -34,19 +34,27 @@ class LogLayer {
 
   template <typename R, typename Next, typename Show>
   R around(abi::Call& call, Next&& forward, Show&& show) {
-    if (wants(call.function)) {
-      Line line;
-      describe(line, call);
-      show(line);
-      write(call, line);
-    }
+    entered(call, show);
     if constexpr (std::is_same_v<R, ncclResult_t>) {
       const ncclResult_t result = forward();
-      if (result != ncclSuccess && result != ncclInProgress) returned(call, result);
+      left(call, result);
       return result;
     } else {
       return forward();
     }
+  }
+
+  // The two moments of a call, also for one that is executed outside the layers.
+  template <typename Show>
+  void entered(const abi::Call& call, Show&& show) {
+    if (!wants(call.function)) return;
+    Line line;
+    describe(line, call);
+    show(line);
+    write(call, line);
+  }
+  void left(const abi::Call& call, ncclResult_t result) {
+    if (result != ncclSuccess && result != ncclInProgress) returned(call, result);
   }
 
   abi::Api api() { return {&abi::Around<LogLayer>::kTable, this}; }

@@ -60,6 +60,7 @@ std::string to_json_line(const JournalEntry& entry) {
   put_positive(json, "match", entry.match);
   put_positive(json, "budget_claim", entry.budget_claim);
   put_positive(json, "budget_limit", entry.budget_limit);
+  put_positive(json, "injection", entry.injection);
   json.end_object();
   return json.take();
 }
@@ -90,11 +91,12 @@ Result<int> Journal::descriptor() {
   return none;
 }
 
-Status Journal::append(const JournalEntry& entry) {
+Status Journal::append(const JournalEntry& entry) { return append_line(to_json_line(entry)); }
+
+Status Journal::append_line(std::string line) {
   // The process id is compared as well, for forks that no handler has seen (clone, vfork).
   if (owner_pid_.load() != ::getpid())
     return Error(Code::kInvalidUsage, "this process was forked and has no journal of its own");
-  std::string line = to_json_line(entry);
   if (sink_ != nullptr) sink_(line, context_);
   if (path_.empty()) return {};
   const int fd = SABOT_TRY(descriptor());

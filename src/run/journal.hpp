@@ -48,6 +48,7 @@ struct JournalEntry {
   std::uint64_t match = 0;  // which call, of those that meet the fault's conditions, this was
   std::uint64_t budget_claim = 0;  // which firing of the budget this was; 0 = no budget
   std::uint64_t budget_limit = 0;
+  std::uint64_t injection = 0;  // the fault was armed by the program itself; 0 = by the run
 };
 
 // The line without its end, time and process included; for tests and sinks.
@@ -66,6 +67,8 @@ class Journal {
   void open(const std::string& folder, const std::string& tag, Sink sink, void* context);
   // An error says that this firing has no proof on disk; the job must go on.
   Status append(const JournalEntry& entry);
+  // The same with a line made by to_json_line.
+  Status append_line(std::string line);
   // In the child of a fork, async-signal-safe: leaves the parent's file alone for good.
   void after_fork_child() noexcept;
 

@@ -53,6 +53,8 @@ class Recorder {
 
   Journal& journal() { return journal_; }
   TallyPage& counters() { return tally_.page(); }
+  // relaxed: a counter
+  void count_firing() { counters().faults_fired.fetch_add(1, std::memory_order_relaxed); }
   // One slot a planned fault, zeroed; sizeof(T) is the slot_bytes of the options, else it is empty.
   template <typename T>
   std::span<T> slots() {

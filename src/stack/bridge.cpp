@@ -6,11 +6,11 @@
 
 #include <cxxabi.h>
 
-#include <atomic>
+#include <string>
 
 #include "abi/names.hpp"
 #include "base/log.hpp"
-#include "call/last_error.hpp"
+#include "stack/entries.hpp"
 #include "stack/stack.hpp"
 
 namespace sabot::stack {
@@ -19,35 +19,47 @@ namespace {
 using abi::Call;
 using abi::FunctionId;
 
-std::atomic<const char*> refusal_text{"Sabot has no engine"};
-
 // Decides where a call goes. `direct` is set where it must not be seen by the layers.
 struct Admission {
   const abi::FunctionTable* direct = nullptr;
   const CopyTables* tables = nullptr;
-  bool to_host = false;
+  abi::Lane lane = abi::Lane::kProcess;
 };
 
-Admission admit(Stack& stack, const call::ThreadState& thread, const void* return_address) {
-  Admission admission;
-  RealEngine* real = stack.real();
-  if (real == nullptr) {
-    admission.to_host = thread.inside > 0;
+// A call of an exported function.
+struct FromApplication {
+  const void* return_address;
+
+  Admission admit(Stack& stack, const call::ThreadState& thread) const {
+    Admission admission;
+    RealEngine* real = stack.real();
+    if (real == nullptr) {
+      if (thread.inside > 0) admission.direct = &kHostDirect;
+      return admission;
+    }
+    if (thread.inside > 0 && thread.target != nullptr) {
+      admission.direct = &static_cast<const CopyTables*>(thread.target)->own;
+      return admission;
+    }
+    const Destination destination = real->destination(return_address);
+    admission.tables = destination.tables;
+    if (destination.passes)
+      admission.direct = &destination.tables->own;
+    else if (thread.inside > 0)  // within an announced call, or one of the engine beside
+      admission.direct = &destination.tables->next;
+    else
+      destination.tables->copy->note_call();
     return admission;
   }
-  if (thread.inside > 0 && thread.target != nullptr) {
-    admission.direct = &static_cast<const CopyTables*>(thread.target)->own;
-    return admission;
+};
+
+// A call of what host_function gave, in a process whose engine is real.
+struct FromBeside {
+  static Admission admit(Stack& stack, const call::ThreadState& thread) {
+    if (thread.inside > 0) return {.direct = &kHostDirect};
+    return {.tables = &stack.beside(), .lane = abi::Lane::kBeside};
   }
-  const Destination destination = real->destination(return_address);
-  admission.tables = destination.tables;
-  if (destination.passes) {
-    admission.direct = &destination.tables->own;
-  } else {
-    destination.tables->copy->note_call();
-  }
-  return admission;
-}
+};
 
 ncclResult_t result_of(ncclResult_t result) { return result; }
 template <typename T>
@@ -57,9 +69,10 @@ ncclResult_t result_of(const T&) {
 
 void enter(Stack& stack, Call& call, call::ThreadState& thread, const Admission& admission) {
   call.target = admission.tables;
+  call.lane = admission.lane;
   stack.count_call(thread);
   stack.boundary().enter(call, thread, stack.engine());
-  thread.target = admission.tables;
+  thread.target = admission.lane == abi::Lane::kProcess ? admission.tables : nullptr;
 }
 
 const char* thrown(const char* function) {
@@ -83,9 +96,7 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
   } else {
     const R returned = through(stack.top(), &call);
     const ncclResult_t result = result_of(returned);
-    if (result != ncclSuccess && result != ncclInProgress && !call.injected)
-      // relaxed: a counter
-      stack.counters().errors_from_real.fetch_add(1, std::memory_order_relaxed);
+    stack.count_error(call, result);
     stack.boundary().leave(call, thread, result);
     created.after(stack, call, thread, result);
     return returned;
@@ -93,16 +104,16 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
 }
 
 // One entry: decides whether the call is the application's. Nothing thrown below leaves it.
-template <typename R, typename Direct, typename Through, typename Fill, typename Created>
-[[gnu::always_inline]] inline R entry(FunctionId function, const void* return_address,
-                                      Direct direct, Through through, Fill fill, Created created) {
+template <typename R, typename Caller, typename Direct, typename Through, typename Fill,
+          typename Created>
+[[gnu::always_inline]] inline R entry(FunctionId function, Caller caller, Direct direct,
+                                      Through through, Fill fill, Created created) {
   Stack& stack = *Stack::current();
   call::ThreadState& thread = call::thread_state();
   // The first call of whoever uses a copy of the library that came later (C1).
   if (Created::kCreates || function == FunctionId::kGetUniqueId) stack.before_creation();
-  const Admission admission = admit(stack, thread, return_address);
+  const Admission admission = caller.admit(stack, thread);
   if (admission.direct != nullptr) return direct(*admission.direct);
-  if (admission.to_host) return through(stack.engine(), nullptr);
   try {
     return bridged<R>(stack, thread, admission, function, through, fill, created);
   } catch (__cxxabiv1::__forced_unwind&) {
@@ -126,10 +137,10 @@ struct CommsCreated {
   }
 };
 
-#define SABOT_BRIDGE_WITH(name, ret, creation)                                                \
-  ret bridge_##name(SABOT_PARAMS_##name) {                                                    \
+#define SABOT_BRIDGE_WITH(prefix, name, ret, caller, creation)                                \
+  ret prefix##name(SABOT_PARAMS_##name) {                                                     \
     return entry<ret>(                                                                        \
-        FunctionId::k##name, __builtin_return_address(0),                                     \
+        FunctionId::k##name, caller,                                                          \
         [&](const abi::FunctionTable& to) -> ret { return to.call.name(SABOT_ARGS_##name); }, \
         [&](const abi::Api& to, Call* call) -> ret {                                          \
           return to.table->name(to.self, call SABOT_TAIL_ARGS_##name);                        \
@@ -140,83 +151,38 @@ struct CommsCreated {
         },                                                                                    \
         creation);                                                                            \
   }
-#define SABOT_BRIDGE(name, ret) SABOT_BRIDGE_WITH(name, ret, NothingCreated{})
+#define SABOT_BRIDGE(name, ret)                                                       \
+  SABOT_BRIDGE_WITH(bridge_, name, ret, FromApplication{__builtin_return_address(0)}, \
+                    NothingCreated{})                                                 \
+  SABOT_BRIDGE_WITH(beside_, name, ret, FromBeside{}, NothingCreated{})
 SABOT_ORDINARY(SABOT_BRIDGE)
 #undef SABOT_BRIDGE
-#define SABOT_BRIDGE(name, ret) SABOT_BRIDGE_WITH(name, ret, (CommsCreated{{SABOT_CREATED_##name}}))
+#define SABOT_BRIDGE(name, ret)                                                       \
+  SABOT_BRIDGE_WITH(bridge_, name, ret, FromApplication{__builtin_return_address(0)}, \
+                    (CommsCreated{{SABOT_CREATED_##name}}))                           \
+  SABOT_BRIDGE_WITH(beside_, name, ret, FromBeside{}, (CommsCreated{{SABOT_CREATED_##name}}))
 SABOT_CREATORS(SABOT_BRIDGE)
 #undef SABOT_BRIDGE
 
-#define SABOT_ROUTE(name, ret)                                                                 \
-  ret routed_##name(SABOT_PARAMS_##name) {                                                     \
-    const Destination to = Stack::current()->real()->destination(__builtin_return_address(0)); \
-    return (to.passes ? to.tables->own : to.tables->next).call.name(SABOT_ARGS_##name);        \
+#define SABOT_HOSTED(name, ret)                                                        \
+  ret hosted_##name(SABOT_PARAMS_##name) {                                             \
+    void* const to = host_entries[static_cast<std::size_t>(FunctionId::k##name)].load( \
+        std::memory_order_acquire); /* pairs with: publish_host */                     \
+    return reinterpret_cast<ret (*)(SABOT_PARAMS_##name)>(to)(SABOT_ARGS_##name);      \
   }
-SABOT_API(SABOT_ROUTE)
-#undef SABOT_ROUTE
-
-#define SABOT_WATCH(name, ret)                                                                 \
-  ret watching_##name(SABOT_PARAMS_##name) {                                                   \
-    Stack::current()->before_creation();                                                       \
-    const Destination to = Stack::current()->real()->destination(__builtin_return_address(0)); \
-    return (to.passes ? to.tables->own : to.tables->next).call.name(SABOT_ARGS_##name);        \
-  }
-SABOT_CREATORS(SABOT_WATCH)
-SABOT_WATCH(GetUniqueId, ncclResult_t)
-#undef SABOT_WATCH
-
-const char* watching_GetLastError(ncclComm_t comm) {
-  if (const char* text = call::last_error()) {
-    call::clear_last_error();  // without a layer nobody sees the library fail afterwards
-    return text;
-  }
-  const Destination to = Stack::current()->real()->destination(__builtin_return_address(0));
-  return (to.passes ? to.tables->own : to.tables->next).call.GetLastError(comm);
-}
-
-// Slots by name: the rest of the table stays null.
-constexpr abi::FunctionTable watching_table() {
-  abi::FunctionTable table{};
-#define SABOT_SLOT(name, ret) table.call.name = &watching_##name;
-  SABOT_CREATORS(SABOT_SLOT)
-  SABOT_SLOT(GetUniqueId, ncclResult_t)
-  SABOT_SLOT(GetLastError, const char*)
-#undef SABOT_SLOT
-  return table;
-}
-
-#define SABOT_HOST(name, ret)                                               \
-  ret host_##name(SABOT_PARAMS_##name) {                                    \
-    const abi::Api engine = Stack::current()->engine();                     \
-    return engine.table->name(engine.self, nullptr SABOT_TAIL_ARGS_##name); \
-  }
-SABOT_API(SABOT_HOST)
-#undef SABOT_HOST
-
-#define SABOT_REFUSE(name, ret)                                     \
-  ret refusing_##name(SABOT_PARAMS_##name) {                        \
-    SABOT_UNUSED_##name;                                            \
-    return abi::refusal<ret>(ncclSystemError, refusal_text.load()); \
-  }
-SABOT_API(SABOT_REFUSE)
-#undef SABOT_REFUSE
+SABOT_API(SABOT_HOSTED)
+#undef SABOT_HOSTED
 
 }  // namespace
 
 #define SABOT_SLOT(name, ret) &bridge_##name,
 constexpr abi::FunctionTable kBridge = {{SABOT_API(SABOT_SLOT)}};
 #undef SABOT_SLOT
-#define SABOT_SLOT(name, ret) &routed_##name,
-constexpr abi::FunctionTable kRouted = {{SABOT_API(SABOT_SLOT)}};
+#define SABOT_SLOT(name, ret) &beside_##name,
+constexpr abi::FunctionTable kBesideBridge = {{SABOT_API(SABOT_SLOT)}};
 #undef SABOT_SLOT
-constexpr abi::FunctionTable kWatching = watching_table();
-#define SABOT_SLOT(name, ret) &host_##name,
-constexpr abi::FunctionTable kHostDirect = {{SABOT_API(SABOT_SLOT)}};
+#define SABOT_SLOT(name, ret) &hosted_##name,
+constexpr abi::FunctionTable kHosted = {{SABOT_API(SABOT_SLOT)}};
 #undef SABOT_SLOT
-#define SABOT_SLOT(name, ret) &refusing_##name,
-constexpr abi::FunctionTable kRefusing = {{SABOT_API(SABOT_SLOT)}};
-#undef SABOT_SLOT
-
-void set_refusal(const char* text) { refusal_text.store(text); }
 
 }  // namespace sabot::stack

@@ -3,6 +3,7 @@
 
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "base/text.hpp"
 #include "layer/armed_plan.hpp"
 #include "run/text_file.hpp"
 #include "scenario/decidable.hpp"
@@ -24,7 +25,29 @@ layer::LogLevel level_of(config::LogChoice choice) {
   return layer::LogLevel::kOff;
 }
 
+// A document has a line that begins with `sabot =` or `[[`; a line of the short form cannot.
+bool is_document(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r";
+  for (std::string_view line : split(text, '\n')) {
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    if (line.substr(0, 2) == "[[") return true;
+    if (line.substr(0, 5) != "sabot") continue;
+    const std::size_t next = line.find_first_not_of(kBlanks, 5);
+    if (next != line.npos && line[next] == '=') return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+Result<scenario::Scenario> read_injection(const config::Snapshot& settings, std::string_view text) {
+  constexpr std::string_view kOrigin = "the injection";
+  scenario::Scenario read = SABOT_TRY(is_document(text) ? scenario::parse_toml(text, kOrigin)
+                                                        : scenario::parse_line(text, kOrigin));
+  SABOT_TRY(scenario::check_decidable(read));
+  if (settings.is_set(KnobId::kSeed)) read.seed = settings.get<KnobId::kSeed>();
+  return read;
+}
 
 Result<scenario::Scenario> load_scenario(const config::Snapshot& settings) {
   scenario::Scenario all;
@@ -54,10 +77,13 @@ Layers::Layers(const config::Snapshot& settings, abi::Api engine,
                const scenario::Scenario& scenario, run::Recorder& recorder)
     : top_(engine) {
   if (!scenario.faults.empty()) {
-    plan_ = std::make_unique<layer::ArmedPlan>(scenario, recorder);
-    fault_ = std::make_unique<layer::FaultLayer>(top_, *plan_);
-    top_ = fault_->api();
+    ledger_ = std::make_unique<layer::RunLedger>(recorder);
+    scenario_plan_ = std::make_unique<layer::ArmedPlan>(
+        scenario, layer::title_of(scenario), *ledger_, recorder.slots<scenario::FaultTally>());
   }
+  plans_ = std::make_unique<layer::PlanList>(scenario_plan_.get());
+  fault_ = std::make_unique<layer::FaultLayer>(top_, *plans_);
+  top_ = fault_->api();
   layer::LogOptions log;
   log.level = level_of(settings.get<KnobId::kLog>());
   log.file = settings.get<KnobId::kLogFile>();
@@ -67,8 +93,18 @@ Layers::Layers(const config::Snapshot& settings, abi::Api engine,
   top_ = log_->api();
 }
 
-void Layers::disarm() noexcept {
-  if (plan_ != nullptr) plan_->disarm();
+std::optional<layer::Firing> Layers::announced(const abi::Call& call) {
+  if (log_ != nullptr) log_->entered(call, [](layer::Line&) {});
+  return fault_->consider(call);
 }
+
+ncclResult_t Layers::concluded(abi::Call& call, const std::optional<layer::Firing>& firing,
+                               ncclResult_t result) {
+  if (firing) result = fault_->conclude(call, *firing, result);
+  if (log_ != nullptr) log_->left(call, result);
+  return result;
+}
+
+void Layers::disarm() noexcept { plans_->disarm(); }
 
 }  // namespace sabot::stack

@@ -10,13 +10,14 @@
 #include "layer/armed_plan.hpp"
 #include "real/loader.hpp"
 #include "run/identity.hpp"
-#include "sabot/stack.h"
 #include "scenario/tally.hpp"
 #include "stack/bridge.hpp"
 #include "stack/bypass.hpp"
 #include "stack/entries.hpp"
 #include "stack/layers.hpp"
+#include "stack/owner.hpp"
 #include "stack/product.hpp"
+#include "stack/publication.hpp"
 
 namespace sabot::stack {
 namespace {
@@ -26,39 +27,20 @@ using config::KnobId;
 std::once_flag opened;
 thread_local bool opening = false;
 
-// The first loaded object of ours, if it is not this library.
-const real::MappedObject* owner_among(const std::vector<real::MappedObject>& objects,
-                                      real::Loader& loader) {
-  for (const real::MappedObject& object : objects) {
-    if (!object.is_ours) continue;
-    return object.covers(loader.ourselves()) ? nullptr : &object;
-  }
-  return nullptr;
-}
-
-void forward_to(const real::MappedObject& owner, real::Loader& loader) {
-  for (const abi::FunctionInfo& row : abi::all_functions()) {
-    const std::string name = std::string("p") + row.public_name;
-    void* target = loader.symbol_in(owner, name.c_str());
-    const auto index = static_cast<std::size_t>(row.id);
-    publish(index, target != nullptr ? target : kRefusing.by_id[index]);
-  }
-}
-
 void open_process() noexcept {
   try {
     real::Loader& loader = real::process_loader();
     const std::vector<real::MappedObject> objects = loader.mapped();
-    if (const real::MappedObject* owner = owner_among(objects, loader)) {
+    if (const real::MappedObject* first = owner_among(objects, loader)) {
       set_refusal("the library of Sabot that was loaded first is older and lacks this function");
-      forward_to(*owner, loader);
+      forward_to(*first, loader);
       return;
     }
     new Stack(config::process());  // publishes itself; lives as long as the process
   } catch (...) {
     set_refusal("Sabot could not open its stack");
     log::line("opening the stack failed with an exception; every NCCL call is refused");
-    publish_all(kRefusing);
+    publish_refusal();
   }
 }
 
@@ -82,12 +64,12 @@ Stack::Stack(const config::Snapshot& settings)
   if (!failure_.empty()) {
     log::line(failure_);
     set_refusal(failure_.c_str());
-    publish_all(kRefusing);
+    publish_refusal();
     return;
   }
   if (!settings.get<KnobId::kDisable>()) join_run();
   publish_entries();
-  pthread_atfork(nullptr, nullptr, &Stack::after_fork_child);
+  pthread_atfork(&Stack::before_fork, &Stack::after_fork_parent, &Stack::after_fork_child);
 }
 
 Stack::~Stack() = default;
@@ -126,7 +108,7 @@ Status Stack::open_real() {
 void Stack::open_host(std::string reason) {
   kind_ = EngineKind::kHost;
   engine_reason_ = std::move(reason);
-  engine_ = top_ = host_engine(settings_);
+  host_ = engine_ = top_ = host_engine(settings_);
 }
 
 void Stack::join_run() {
@@ -180,22 +162,51 @@ void Stack::write_attach_record(const scenario::Scenario& scenario) {
 }
 
 void Stack::publish_entries() {
-  const bool bridged = layers_ != nullptr && (layers_->any() || recorder_->has_folder());
-  if (bridged) return publish_all(kBridge);
-  if (kind_ == EngineKind::kHost) return publish_all(kHostDirect);
-  abi::FunctionTable table = real_->is_direct() ? real_->chosen().next : kRouted;
-  for (std::size_t i = 0; i < abi::kFunctionCount; ++i)
-    if (kWatching.by_id[i] != nullptr) table.by_id[i] = kWatching.by_id[i];
-  publish_all(table);
+  const std::lock_guard lock(publishing_);
+  publish_held();
+}
+
+void Stack::publish_held() {
+  publish({.real = real_.get(),
+           .is_bridged = layers_ != nullptr && (layers_->any() || recorder_->has_folder()),
+           .is_following = layers_ != nullptr && is_following_,
+           .has_beside = beside_.next.by_id[0] != nullptr});
+}
+
+void Stack::follow() {
+  const std::lock_guard lock(publishing_);
+  if (is_following_) return;
+  if (real_ != nullptr) {
+    host_ = host_engine(settings_);
+    beside_.next = beside_.own = kHostDirect;
+  }
+  is_following_ = true;
+  publish_held();
 }
 
 void Stack::before_creation() {
   if (real_ != nullptr && real_->look_again()) publish_entries();
 }
 
+// A child must not inherit a lock of a thread that it does not have.
+void Stack::before_fork() noexcept {
+  Stack* stack = current();
+  if (stack == nullptr) return;
+  stack->publishing_.lock();
+  if (stack->layers_ != nullptr) stack->layers_->plans().lock();
+}
+
+void Stack::after_fork_parent() noexcept {
+  Stack* stack = current();
+  if (stack == nullptr) return;
+  if (stack->layers_ != nullptr) stack->layers_->plans().unlock();
+  stack->publishing_.unlock();
+}
+
 // A forked child inherits no communicator and does not act for its parent; once it has one of its
 // own it joins the run as a process of its own (B19).
 void Stack::after_fork_child() noexcept {
+  after_fork_parent();
   Stack* stack = current();
   if (stack == nullptr || stack->recorder_ == nullptr) return;
   stack->boundary_.registry().forget_all();
@@ -212,6 +223,7 @@ void Stack::after_creation() {
   recorder_.release();
   layers_.release();
   join_run();
+  publish_entries();
 }
 
 }  // namespace sabot::stack

@@ -3,15 +3,18 @@
 // Opened by the first call of any exported function, never before (B11), and never closed. If
 // another library of ours was loaded earlier, that one owns the stack and our entries forward to
 // it. Otherwise the engine is chosen by the rule of docs/concepts.md, the run is joined, the
-// scenario is armed, and the entries are pointed: straight at the engine where no layer is active
-// (B10), else at the bridge (bridge.cpp).
+// scenario is armed, and the entries are pointed (publication.hpp). They are pointed anew when the
+// program injects its first fault or withdraws the last.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 
 #include "call/boundary.hpp"
 #include "config/snapshot.hpp"
+#include "layer/injection.hpp"
 #include "run/recorder.hpp"
 #include "scenario/scenario.hpp"
 #include "stack/real_engine.hpp"
@@ -42,6 +45,9 @@ class Stack {
   abi::Api engine() const { return engine_; }
   abi::Api top() const { return top_; }
   RealEngine* real() const { return real_.get(); }  // null on the host engine
+  // The host engine, be it that of this process or, after follow(), the one beside a real engine.
+  abi::Api host() const { return host_; }
+  const CopyTables& beside() const { return beside_; }
   call::Boundary& boundary() { return boundary_; }
   run::TallyPage& counters() { return recorder_->counters(); }
   // relaxed: counters order nothing; the page was opened before the entries led here
@@ -55,6 +61,11 @@ class Stack {
     std::atomic<std::uint64_t>& own = page.owned_calls[thread.counter - 1];
     own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+  // relaxed: a counter
+  void count_error(const abi::Call& call, ncclResult_t result) {
+    if (result != ncclSuccess && result != ncclInProgress && !call.injected)
+      counters().errors_from_real.fetch_add(1, std::memory_order_relaxed);
+  }
   // Whether any call of the application came through.
   bool saw_application() const {
     const run::TallyPage* page = page_.load();
@@ -65,6 +76,23 @@ class Stack {
   // own.
   void before_creation();
   void after_creation();
+
+  // From now on communicators and groups are followed, and the host engine is there.
+  void follow();
+  // "" if there is an engine.
+  const std::string& failure() const { return failure_; }
+  // Null where Sabot is disabled. Valid for the duration of a call.
+  Layers* layers() const { return layers_.get(); }
+
+  // Faults that the program arms itself (injecting.cpp). The id, from 1.
+  Result<std::uint64_t> inject(std::string_view text, layer::FiredCallback callback);
+  struct Withdrawal {
+    std::uint64_t fired_count = 0;
+    std::string why_not;   // a line for each fault that never fired
+    bool is_left = false;  // no other thread is inside the injection any more
+  };
+  // kNotFound: there is no such injection.
+  Result<Withdrawal> withdraw(std::uint64_t id);
 
  private:
   static std::atomic<Stack*> current_;
@@ -77,6 +105,9 @@ class Stack {
   void say_armed(const scenario::Scenario& scenario) const;
   std::string engine_text() const;
   void publish_entries();
+  void publish_held();  // under publishing_
+  static void before_fork() noexcept;
+  static void after_fork_parent() noexcept;
   static void after_fork_child() noexcept;
 
   const config::Snapshot& settings_;
@@ -85,6 +116,8 @@ class Stack {
   std::string failure_;  // why there is no engine
   std::unique_ptr<RealEngine> real_;
   abi::Api engine_;
+  abi::Api host_;
+  CopyTables beside_;
   abi::Api top_;
   call::Boundary boundary_;
   std::unique_ptr<run::Recorder> recorder_;
@@ -92,6 +125,9 @@ class Stack {
   std::atomic<run::TallyPage*> page_{nullptr};  // the recorder's
   std::atomic<std::uint32_t> owners_{0};
   std::atomic<bool> forked_{false};
+  std::atomic<std::uint64_t> injections_{0};  // made so far
+  std::mutex publishing_;                     // held while entries change
+  bool is_following_ = false;                 // under publishing_
 };
 
 }  // namespace sabot::stack

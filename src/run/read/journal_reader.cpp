@@ -32,6 +32,7 @@ JournalLine line_of(const JsonValue& json, std::string_view text) {
   line.nth_collective = json["nth_collective"].natural();
   line.match = json["match"].natural();
   line.budget_claim = json["budget_claim"].natural();
+  line.injection = json["injection"].natural();
   return line;
 }
 

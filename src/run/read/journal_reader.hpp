@@ -24,6 +24,7 @@ struct JournalLine {
   std::uint64_t nth_collective = 0;
   std::uint64_t match = 0;
   std::uint64_t budget_claim = 0;
+  std::uint64_t injection = 0;  // the process armed the fault itself; 0: it is one of the run
 };
 
 struct JournalContent {
