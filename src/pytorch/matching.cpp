@@ -37,22 +37,14 @@ void Messages::start_receive(std::unique_ptr<Message> message) {
   if (find_held(*message, source, held)) return take_held(std::move(message), source, held);
   if (message->peer != kAnySource) {
     Peer& from = peer(source);
-    if (from.is_gone) return end_failed(std::move(message), from.code, from.why);
+    const Loss& loss = from.of_receives;
+    if (loss.is_lost) return end_failed(std::move(message), loss.code, loss.why);
     from.receives.push_back(std::move(message));
-    return;
+  } else if (is_alone()) {
+    end_alone(std::move(message));
+  } else {
+    from_any_.push_back(std::move(message));
   }
-  from_any_.push_back(std::move(message));
-  bool is_alone = size_ > 1;
-  const Peer* lost = nullptr;
-  for (int other = 0; other < size_; ++other) {
-    if (other == rank_) continue;
-    is_alone = is_alone && peer(other).is_gone;
-    lost = &peer(other);
-  }
-  if (!is_alone) return;
-  std::unique_ptr<Message> last = std::move(from_any_.back());
-  from_any_.pop_back();
-  end_failed(std::move(last), lost->code, "no other rank is left that could send: " + lost->why);
 }
 
 // The one that arrived first, of those that have come before anybody asked for them.

@@ -85,7 +85,7 @@ void Messages::start(std::unique_ptr<Message> message, std::uint64_t now_ns) {
     next_deadline_ns_ = std::min(next_deadline_ns_, message->deadline_ns);
   if (!message->sends) return start_receive(std::move(message));
   Peer& to = peer(message->peer);
-  if (to.is_gone) return end_failed(std::move(message), to.code, to.why);
+  if (to.of_sends.is_lost) return end_failed(std::move(message), to.of_sends.code, to.of_sends.why);
   to.sends.push_back(std::move(message));
 }
 
@@ -146,7 +146,7 @@ bool Messages::advance_receives(int source) {
 // Reads on while a receive may want what comes, or has it half, or where it must be cleared away.
 bool Messages::reads_from(int source) {
   Peer& from = peer(source);
-  if (from.is_gone) return false;
+  if (from.of_receives.is_lost) return false;
   return from.incoming.receive != nullptr || from.incoming.is_discarded || !from.receives.empty() ||
          !from_any_.empty();
 }
@@ -179,7 +179,8 @@ std::size_t Messages::put(int rank, const void* data, std::size_t bytes) {
   const ncclResult_t result = channels_.put(comm_, rank, data, bytes, &moved);
   if (result == ncclSuccess) [[likely]]
     return moved;
-  note_failure(rank, result);
+  std::string text;
+  if (explain(result, text)) lose_sends(rank, result, text);
   return 0;
 }
 
@@ -188,38 +189,53 @@ std::size_t Messages::take(int source, void* data, std::size_t bytes) {
   const ncclResult_t result = channels_.take(comm_, source, data, bytes, &moved);
   if (result == ncclSuccess) [[likely]]
     return moved;
-  note_failure(source, result);
+  std::string text;
+  if (explain(result, text)) lose_receives(source, result, text);
   return 0;
 }
 
-// Either the communicator has failed, or only this peer has gone.
-void Messages::note_failure(int rank, ncclResult_t code) {
-  const std::string text = without_prefix(channels_.last_error(comm_));
+bool Messages::explain(ncclResult_t code, std::string& text) {
+  text = without_prefix(channels_.last_error(comm_));
   ncclResult_t state = ncclSuccess;
-  const bool is_sound = channels_.async_error(comm_, &state) == ncclSuccess && state == ncclSuccess;
-  is_sound ? lose(rank, code, text) : fail_all(code, text);
+  if (channels_.async_error(comm_, &state) == ncclSuccess && state == ncclSuccess) return true;
+  fail_all(code, text);
+  return false;
 }
 
-void Messages::lose(int rank, ncclResult_t code, const std::string& text) {
-  Peer& lost = peer(rank);
-  if (lost.is_gone) return;
-  lost.is_gone = true;
-  lost.code = code;
-  lost.why = text;
-  for (auto& message : std::exchange(lost.sends, {})) end_failed(std::move(message), code, text);
-  for (auto& message : std::exchange(lost.receives, {})) end_failed(std::move(message), code, text);
-  Incoming incoming = std::exchange(lost.incoming, {});
+void Messages::lose_sends(int rank, ncclResult_t code, const std::string& text) {
+  Peer& to = peer(rank);
+  if (to.of_sends.is_lost) return;
+  to.of_sends = {true, code, text};
+  for (auto& message : std::exchange(to.sends, {})) end_failed(std::move(message), code, text);
+}
+
+void Messages::lose_receives(int rank, ncclResult_t code, const std::string& text) {
+  Peer& from = peer(rank);
+  if (from.of_receives.is_lost) return;
+  from.of_receives = {true, code, text};
+  for (auto& message : std::exchange(from.receives, {})) end_failed(std::move(message), code, text);
+  Incoming incoming = std::exchange(from.incoming, {});
   if (incoming.receive != nullptr) end_failed(std::move(incoming.receive), code, text);
   if (incoming.is_discarded) --discards_;
   if (incoming.is_held) {
-    held_bytes_ -= lost.held.back().header.bytes;
-    lost.held.pop_back();
+    held_bytes_ -= from.held.back().header.bytes;
+    from.held.pop_back();
   }
+  if (!is_alone()) return;
+  for (auto& message : std::exchange(from_any_, {})) end_alone(std::move(message));
+}
+
+bool Messages::is_alone() const {
+  int left = size_ == 1 ? 1 : 0;  // alone from the beginning: its own messages are all there are
   for (int other = 0; other < size_; ++other) {
-    if (other != rank_ && !peer(other).is_gone) return;
+    if (other != rank_ && !peers_[static_cast<std::size_t>(other)].of_receives.is_lost) ++left;
   }
-  const std::string alone = "no other rank is left that could send: " + text;
-  for (auto& message : std::exchange(from_any_, {})) end_failed(std::move(message), code, alone);
+  return left == 0;
+}
+
+void Messages::end_alone(std::unique_ptr<Message> message) {
+  const Loss& one = peer(rank_ == 0 ? size_ - 1 : 0).of_receives;
+  end_failed(std::move(message), one.code, "no other rank is left that could send: " + one.why);
 }
 
 void Messages::fail_all(ncclResult_t code, const std::string& text) {
@@ -228,7 +244,10 @@ void Messages::fail_all(ncclResult_t code, const std::string& text) {
   broken_code_ = code;
   broken_text_ = text;
   for (auto& message : std::exchange(from_any_, {})) end_failed(std::move(message), code, text);
-  for (int rank = 0; rank < size_; ++rank) lose(rank, code, text);
+  for (int rank = 0; rank < size_; ++rank) {
+    lose_sends(rank, code, text);
+    lose_receives(rank, code, text);
+  }
 }
 
 }  // namespace sabot::pytorch

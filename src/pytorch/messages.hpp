@@ -125,14 +125,20 @@ class Messages {
     bool is_open() const { return receive != nullptr || is_held || is_discarded; }
   };
 
+  struct Loss {
+    bool is_lost = false;
+    ncclResult_t code = ncclSuccess;
+    std::string why;
+  };
+
   struct Peer {
     std::deque<std::unique_ptr<Message>> sends;
     std::list<std::unique_ptr<Message>> receives;
     Incoming incoming;
     std::list<Held> held;
-    bool is_gone = false;
-    ncclResult_t code = ncclSuccess;
-    std::string why;
+    // What it sent before it left still counts, so its two directions end at different times.
+    Loss of_sends;
+    Loss of_receives;
   };
   using Receives = std::list<std::unique_ptr<Message>>;
 
@@ -140,6 +146,8 @@ class Messages {
 
   void end(std::unique_ptr<Message> message, Delivery delivery);
   void end_failed(std::unique_ptr<Message> message, ncclResult_t code, const std::string& text);
+  bool is_alone() const;
+  void end_alone(std::unique_ptr<Message> message);
   void end_timed_out(std::unique_ptr<Message> message, std::uint64_t now_ns);
   // Remembers its deadline if it is still to come.
   bool is_late(const Message& message, std::uint64_t now_ns);
@@ -163,8 +171,10 @@ class Messages {
 
   std::size_t put(int rank, const void* data, std::size_t bytes);
   std::size_t take(int source, void* data, std::size_t bytes);
-  void note_failure(int rank, ncclResult_t code);
-  void lose(int rank, ncclResult_t code, const std::string& text);
+  // Why a channel refused; false if the communicator has failed and all has been ended.
+  bool explain(ncclResult_t code, std::string& text);
+  void lose_sends(int rank, ncclResult_t code, const std::string& text);
+  void lose_receives(int rank, ncclResult_t code, const std::string& text);
 
   void expire(std::uint64_t now_ns);
   void expire_sends(Peer& to, std::uint64_t now_ns);
