@@ -170,12 +170,70 @@ TEST_F(BoundaryTest, ARealErrorMakesOurOlderTextGiveWayToTheLibrarys) {
   EXPECT_EQ(last_error(), nullptr);
 }
 
+TEST_F(BoundaryTest, AGroupOfOneLaneIsNoneOfAnother) {
+  init(1, 0, 1, 'a');
+  const auto lane_call = [&](FunctionId function, abi::Lane lane, ncclComm_t comm) {
+    Call call;
+    call.function = function;
+    call.lane = lane;
+    call.comm = comm;
+    boundary.enter(call, thread, engine.api());
+    return call;
+  };
+  const Call start = enter(FunctionId::kGroupStart, nullptr);
+  boundary.leave(start, thread, ncclSuccess);
+  ncclComm_t pending = nullptr;
+  Call init_call = enter(FunctionId::kCommInitRank, nullptr);
+  boundary.created(init_call, thread, ncclSuccess, {&pending, 1, nullptr, nullptr});
+  pending = handle(2);
+
+  EXPECT_EQ(lane_call(FunctionId::kAllReduce, abi::Lane::kAnnounced, handle(1)).group, 0u);
+  const Call beside = lane_call(FunctionId::kGroupStart, abi::Lane::kBeside, nullptr);
+  EXPECT_EQ(beside.group_depth, 0);
+  boundary.leave(beside, thread, ncclSuccess);
+  EXPECT_EQ(lane_call(FunctionId::kAllReduce, abi::Lane::kBeside, handle(1)).group, 2u);
+  boundary.leave(lane_call(FunctionId::kGroupEnd, abi::Lane::kBeside, nullptr), thread,
+                 ncclSuccess);
+  EXPECT_EQ(boundary.registry().find(pending), nullptr) << "its own group is still open";
+
+  EXPECT_EQ(enter(FunctionId::kAllReduce, handle(1)).group, 1u);
+  boundary.leave(enter(FunctionId::kGroupEnd, nullptr), thread, ncclSuccess);
+  EXPECT_NE(boundary.registry().find(pending), nullptr);
+}
+
+TEST_F(BoundaryTest, AnAnnouncedCommunicatorIsLabelledLikeAnyAndNoEngineIsAskedAboutIt) {
+  init(1, 0, 2, 'a');
+  const int key = 0;
+  Birth birth;
+  birth.handle = &key;
+  birth.rank = 3;
+  birth.ranks = 8;
+  birth.lane = abi::Lane::kAnnounced;
+  birth.name = "of a proxy";
+  boundary.registry().create(birth);
+  Call call;
+  call.function = FunctionId::kAllReduce;
+  call.lane = abi::Lane::kAnnounced;
+  call.comm = &key;
+  call.has_count = true;
+  call.count = 5;
+  call.bytes = 77;
+  boundary.enter(call, thread, {});
+  EXPECT_STREQ(call.comm_label, "c1");
+  EXPECT_STREQ(call.comm_name, "of a proxy");
+  EXPECT_EQ(call.rank, 3);
+  EXPECT_EQ(call.comm_ranks, 8);
+  EXPECT_EQ(call.nth_collective, 1u);
+  EXPECT_EQ(call.bytes, 77u) << "without a type of NCCL's the bytes are the announcer's";
+}
+
 TEST(LastError, AThreadSeesItsOwnTextElseTheNewestOfTheProcess) {
   std::thread([] { set_last_error("from another thread"); }).join();
   EXPECT_STREQ(last_error(), "from another thread");
   set_last_error("mine");
   EXPECT_STREQ(last_error(), "mine");
-  clear_last_error();
+  EXPECT_STREQ(take_last_error(), "mine");
+  EXPECT_EQ(take_last_error(), nullptr);
   EXPECT_EQ(last_error(), nullptr);
 }
 

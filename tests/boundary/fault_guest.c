@@ -385,7 +385,7 @@ static int part_fork(void) {
 
 /* ---- Threads that call while others inject ---- */
 
-enum { kCalls = 4000, kInjections = 300 };
+enum { kCalls = 20000, kInjections = 1000 };
 static volatile long told;
 static long withdrawn_fired;
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
