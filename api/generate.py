@@ -249,7 +249,7 @@ OWN_EXPORTS = [
 
 
 def own_functions_s():
-    """sabot_own_functions (src/stack/host_function.cpp): name and address of each of OWN_EXPORTS.
+    """sabot_own_functions (src/stack/api/host_function.cpp): name and address of each of OWN_EXPORTS.
     Being referred to, they are linked."""
     rows = "".join(f"  .quad .Lname_{name}, {name}\n" for name in OWN_EXPORTS)
     names = "".join(f'.Lname_{name}:\n  .asciz "{name}"\n' for name in OWN_EXPORTS)

@@ -1,25 +1,12 @@
 /* Faults for code that is not NCCL, and faults that a program injects while it runs.
  *
- * Calls. A library that executes collectives by itself (over Gloo, by messages) announces each
- * between sabot_call_enter and sabot_call_leave, and its communicators by sabot_comm_open. Such a
- * call then has the numbers, label, log lines, faults and journal lines of a call of NCCL:
+ * A library that executes collectives by itself (over Gloo, by messages) announces its
+ * communicators and each call; they then have the labels, numbers, log lines, faults and journal
+ * lines of NCCL's own. And a program may arm faults beside those of the run, and take them back.
  *
- *   sabot_call_t call = {.size = sizeof call, .function = "AllReduce", .comm = key, ...};
- *   sabot_decision_t decision = {.size = sizeof decision};
- *   if (sabot_call_enter(&call, &decision) != ncclSuccess) ...
- *   ncclResult_t result = ncclSuccess;
- *   if (!decision.before) result = execute();
- *   result = sabot_call_leave(&call, result);
- *   if (result != ncclSuccess) raise(decision.kind != SABOT_DECISION_NONE ? decision.text : ...);
- *
- * Injection. sabot_fault_inject arms faults beside those of the run, sabot_fault_withdraw takes
- * them back; both work for announced calls and for calls of NCCL that pass through this library.
- *
- * A call of NCCL that was made while neither layer nor injection was active is not numbered, and a
- * communicator that was made before this header or sabot_stack_info_t.host_function was first used
- * gets its label when it is first met. With SABOT_DISABLE set announced calls get no number and no
- * fault, and an injection is refused. Any thread may call any function here at any time unless
- * stated otherwise; a text that is returned belongs to the library. C99. */
+ * With SABOT_DISABLE set announced calls get no number and no fault, and an injection is refused.
+ * Any thread may call any function here at any time unless stated otherwise; a text that is
+ * returned belongs to the library. C99. */
 #ifndef SABOT_FAULT_H_
 #define SABOT_FAULT_H_
 
@@ -52,7 +39,14 @@ ncclResult_t sabot_comm_open(const sabot_comm_info_t* info);
  * open, or NCCL made it. */
 ncclResult_t sabot_comm_close(const void* key);
 
-/* ---- Calls that NCCL does not execute ---- */
+/* ---- Calls that NCCL does not execute ----
+ *
+ *   sabot_call_t call = {.size = sizeof call, .function = "AllReduce", .comm = key, ...};
+ *   sabot_decision_t decision = {.size = sizeof decision};
+ *   if (sabot_call_enter(&call, &decision) != ncclSuccess) ...
+ *   ncclResult_t result = decision.before ? ncclSuccess : execute();
+ *   result = sabot_call_leave(&call, result);
+ */
 
 typedef struct sabot_call {
   size_t size;          /* sizeof(sabot_call_t) */
@@ -108,7 +102,12 @@ ncclResult_t sabot_call_enter(sabot_call_t* call, sabot_decision_t* decision);
  * else result. An error is logged. ncclInvalidUsage: this call was not entered by this thread. */
 ncclResult_t sabot_call_leave(sabot_call_t* call, ncclResult_t result);
 
-/* ---- Faults at run time ---- */
+/* ---- Faults at run time ----
+ *
+ * They work for announced calls and for calls of NCCL that pass through this library. A call of
+ * NCCL that was made while neither a layer nor an injection was active is not numbered, and a
+ * communicator that was made before this header or sabot_stack_info_t.host_function was first used
+ * gets its label when it is first met. */
 
 typedef struct sabot_firing {
   size_t size;              /* of this struct, in the library: fields are only ever added */

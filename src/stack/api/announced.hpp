@@ -10,7 +10,7 @@
 #include "sabot/fault.h"
 #include "stack/stack.hpp"
 
-namespace sabot::stack {
+namespace sabot::stack::api {
 
 // Errors: kInvalidArgument, kSystem (no engine). Then nothing was opened or entered.
 Status open_comm(Stack& stack, const sabot_comm_info_t* info);
@@ -19,4 +19,4 @@ Status enter_call(Stack& stack, sabot_call_t* call, sabot_decision_t* decision);
 // What the application is given; kInvalidUsage: this thread did not enter the call.
 Result<ncclResult_t> leave_call(Stack& stack, sabot_call_t* call, ncclResult_t result);
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::api

@@ -1,5 +1,5 @@
 // The two moments of an announced call, and the keys of announced communicators.
-#include "stack/announced.hpp"
+#include "stack/api/announced.hpp"
 
 #include <cstdio>
 #include <new>
@@ -9,7 +9,7 @@
 #include "abi/names.hpp"
 #include "stack/layers.hpp"
 
-namespace sabot::stack {
+namespace sabot::stack::api {
 namespace {
 
 using abi::Call;
@@ -189,4 +189,4 @@ Result<ncclResult_t> leave_call(Stack& stack, sabot_call_t* call, ncclResult_t r
   return result;
 }
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::api

@@ -8,7 +8,7 @@
 #include "base/log.hpp"
 #include "call/last_error.hpp"
 #include "call/thread_state.hpp"
-#include "stack/announced.hpp"
+#include "stack/api/announced.hpp"
 #include "stack/owner.hpp"
 
 #define SABOT_PUBLIC extern "C" __attribute__((visibility("default")))
@@ -64,25 +64,25 @@ ncclResult_t result_of(const Status& status) {
 
 SABOT_PUBLIC ncclResult_t sabot_comm_open(const sabot_comm_info_t* info) {
   return in_stack<&Owner::comm_open>(
-      __func__, [&](Stack& own) { return result_of(stack::open_comm(own, info)); }, info);
+      __func__, [&](Stack& own) { return result_of(stack::api::open_comm(own, info)); }, info);
 }
 
 SABOT_PUBLIC ncclResult_t sabot_comm_close(const void* key) {
   return in_stack<&Owner::comm_close>(
-      __func__, [&](Stack& own) { return result_of(stack::close_comm(own, key)); }, key);
+      __func__, [&](Stack& own) { return result_of(stack::api::close_comm(own, key)); }, key);
 }
 
 SABOT_PUBLIC ncclResult_t sabot_call_enter(sabot_call_t* call, sabot_decision_t* decision) {
   return in_stack<&Owner::call_enter>(
-      __func__, [&](Stack& own) { return result_of(stack::enter_call(own, call, decision)); }, call,
-      decision);
+      __func__, [&](Stack& own) { return result_of(stack::api::enter_call(own, call, decision)); },
+      call, decision);
 }
 
 SABOT_PUBLIC ncclResult_t sabot_call_leave(sabot_call_t* call, ncclResult_t result) {
   return in_stack<&Owner::call_leave>(
       __func__,
       [&](Stack& own) {
-        const Result<ncclResult_t> given = stack::leave_call(own, call, result);
+        const Result<ncclResult_t> given = stack::api::leave_call(own, call, result);
         return given.ok() ? *given : refused(given.error());
       },
       call, result);

@@ -1,6 +1,6 @@
 // Names to functions. Our own come from a table that is generated with the export list, so that the
 // two cannot differ.
-#include "stack/host_function.hpp"
+#include "stack/api/host_function.hpp"
 
 #include <string_view>
 
@@ -18,7 +18,7 @@ struct sabot_own_function {
 extern const sabot_own_function sabot_own_functions[];
 }
 
-namespace sabot::stack {
+namespace sabot::stack::api {
 namespace {
 
 // "ncclAllReduce" with 'p' or without; the bare name is not one.
@@ -54,4 +54,4 @@ void* host_function(const char* name) noexcept {
   return is_beneath ? find_in(kHostDirect, text.substr(1)) : find_in(kHosted, text);
 }
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::api
