@@ -25,8 +25,8 @@ typedef struct sabot_comm_info {
   const void* key; /* any address that is the caller's own while it is open; never read */
   int rank;        /* 0 to ranks - 1 */
   int ranks;
-  uint64_t identity;  /* equal for all ranks of one communicator, different for others, so that two
-                         ranks in one process share a label; 0: this is not known */
+  uint64_t identity;  /* equal for all ranks of one communicator, different for all others, earlier
+                         ones too: ranks in one process share a label by it; 0: not known */
   const char* name;   /* for triggers and journal, cut after 63 bytes; NULL: none */
   const void* parent; /* a key or ncclComm_t that this one is a part of ("c0/s0"); NULL: none */
 } sabot_comm_info_t;
