@@ -9,8 +9,6 @@
 // throw. Its communicator carries nothing but the mailbox. Needs no torch.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,7 +70,7 @@ class Mailbox {
   bool is_of_this_process() const;
 
   std::shared_ptr<Shared> shared_;
-  pid_t pid_;  // a forked child has neither the communicator nor the thread
+  unsigned fork_count_;  // a forked child has neither the communicator nor the thread
 };
 
 }  // namespace sabot::pytorch
