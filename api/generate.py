@@ -249,8 +249,8 @@ OWN_EXPORTS = [
 
 
 def own_functions_s():
-    """sabot_own_functions (src/stack/api/host_function.cpp): name and address of each of OWN_EXPORTS.
-    Being referred to, they are linked."""
+    """sabot_own_functions (src/stack/api/host_function.cpp): name and address of each of
+    OWN_EXPORTS. Being referred to, they are linked."""
     rows = "".join(f"  .quad .Lname_{name}, {name}\n" for name in OWN_EXPORTS)
     names = "".join(f'.Lname_{name}:\n  .asciz "{name}"\n' for name in OWN_EXPORTS)
     return (

@@ -65,7 +65,8 @@ typedef struct sabot_call {
   /* Set by sabot_call_enter. Where comm is NULL (CommInitRank), rank and ranks are the caller's. */
   int rank;                /* in comm */
   int ranks;               /* of comm */
-  uint64_t nth;            /* this is the n-th call of this function on this comm; 0: see above */
+  uint64_t nth;            /* this is the n-th call of this function on this comm; 0: not numbered
+                              (disabled, or announced within another call) */
   uint64_t nth_collective; /* this is the n-th collective on this comm; 0: it is none */
   const char* comm_label;  /* "c0"; "": no comm */
 

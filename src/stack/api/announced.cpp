@@ -39,6 +39,30 @@ std::string pointer_text(const void* pointer) {
   return text;
 }
 
+// This thread inside one more call; outside it again at the end of the scope, unless it stays.
+class Inside {
+ public:
+  explicit Inside(call::ThreadState& thread) : thread_(thread), outer_target_(thread.target) {
+    ++thread_.inside;
+  }
+  // Takes over from an Inside that stayed.
+  Inside(call::ThreadState& thread, const void* outer_target)
+      : thread_(thread), outer_target_(outer_target) {}
+  ~Inside() {
+    if (stays_) return;
+    --thread_.inside;
+    thread_.target = outer_target_;
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  void stay() { stays_ = true; }
+
+ private:
+  call::ThreadState& thread_;
+  const void* outer_target_;
+  bool stays_ = false;
+};
+
 // Only what the function has: a call of NCCL has no root where it takes none.
 void fill(Call& call, const sabot_call_t& from, const abi::FunctionInfo& function) {
   call.function = function.id;
@@ -152,7 +176,8 @@ Status enter_call(Stack& stack, sabot_call_t* call, sabot_decision_t* decision) 
   state.mark = kEntered;
   state.thread = &thread;
   state.outer_target = thread.target;
-  state.depth = ++thread.inside;
+  Inside inside(thread);
+  state.depth = thread.inside;
   if (state.is_numbered) {
     stack.count_call(thread);
     stack.boundary().enter(state.call, thread, stack.engine());
@@ -162,6 +187,7 @@ Status enter_call(Stack& stack, sabot_call_t* call, sabot_decision_t* decision) 
   tell(state.call, *call);
   tell(state.firing, *decision);
   new (call->opaque) Announced(state);
+  inside.stay();
   return {};
 }
 
@@ -174,18 +200,15 @@ Result<ncclResult_t> leave_call(Stack& stack, sabot_call_t* call, ncclResult_t r
     return Error(Code::kInvalidUsage,
                  "sabot_call_leave: this thread did not enter this call, or entered another since "
                  "that it has not left");
+  const Inside inside(thread, state->outer_target);
   state->mark = 0;
-  if (state->is_numbered) {
-    // The caller may hand over what it is about to return.
-    const bool is_decided =
-        state->firing && !state->firing->before && result == state->firing->result;
-    result =
-        stack.layers()->concluded(state->call, state->firing, is_decided ? ncclSuccess : result);
-    stack.count_error(state->call, result);
-    stack.boundary().leave(state->call, thread, result);
-    thread.target = state->outer_target;
-  }
-  --thread.inside;
+  if (!state->is_numbered) return result;
+  // The caller may hand over what it is about to return.
+  const bool is_decided =
+      state->firing && !state->firing->before && result == state->firing->result;
+  result = stack.layers()->concluded(state->call, state->firing, is_decided ? ncclSuccess : result);
+  stack.count_error(state->call, result);
+  stack.boundary().leave(state->call, thread, result);
   return result;
 }
 
