@@ -17,6 +17,7 @@ release := build/release
 staged := build/sabot
 vendor := $(CURDIR)/build/vendor
 venv := build/venv
+torch_python := $(CURDIR)/$(venv)/bin/python
 sanitizers := address thread
 empty :=
 semicolon_list = $(subst $(empty) $(empty),;,$(strip $(1)))
@@ -24,7 +25,7 @@ build_tree = cmake --build $(1) --parallel $(JOBS)
 # A tree that `make test` or `make bench` configured keeps its tests and benchmarks.
 configure_once = test -f $(release)/build.ninja || cmake --preset release -DSABOT_TESTS=OFF
 
-.PHONY: stage install demo test vendor deps reference bench fuzz format lint clean help
+.PHONY: stage install torch demo test vendor deps reference bench fuzz format lint clean help
 
 stage:  ## build Release and stage a relocatable tree in build/sabot (the default)
 	@tools/install-dependencies build
@@ -37,12 +38,22 @@ stage:  ## build Release and stage a relocatable tree in build/sabot (the defaul
 install: stage  ## the same tree under PREFIX (default /usr/local)
 	@cmake --install $(release) --prefix $(PREFIX)
 
-demo: stage  ## run the experiment: an all-reduce without and with an injected error
+torch:  ## build the torch backend too, for the PyTorch of build/venv (installed if missing)
+	@tools/install-dependencies build torch
+	@tools/torch-venv $(venv)
+	@$(configure_once)
+	@cmake $(release) -DSABOT_TORCH_PYTHON=$(torch_python) > $(release)/torch.log || \
+	  { cat $(release)/torch.log; exit 1; }
+	@$(MAKE) --no-print-directory stage
+
+demo: stage  ## run the experiment, in C and under PyTorch: without and with an injected error
 	@$(staged)/bin/sabot demo
+	@$(MAKE) --no-print-directory torch
+	@$(venv)/bin/python tools/torch-demo --tree $(staged)
 
 test:  ## build everything and run all tests, under sanitizers too
-	@tools/install-dependencies build test
-	@$(MAKE) --no-print-directory stage
+	@tools/install-dependencies build test torch
+	@tools/torch-venv $(venv)
 	@$(MAKE) --no-print-directory vendor
 	@for name in $(sanitizers); do \
 	  cmake --preset $$name > build/$$name.log 2>&1 || \
@@ -51,8 +62,9 @@ test:  ## build everything and run all tests, under sanitizers too
 	done
 	@cmake --preset release -DSABOT_TESTS=ON -DSABOT_WERROR=$(WERROR) \
 	  -DSABOT_VENDOR_DIR=$(vendor) -DSABOT_VENDOR_NCCL=$(vendor)/2.28.9/libnccl.so.2 \
-	  -DSABOT_SANITIZED_TREES="$(call semicolon_list,$(addprefix build/,$(sanitizers)))"
-	@$(call build_tree,$(release))
+	  -DSABOT_SANITIZED_TREES="$(call semicolon_list,$(addprefix build/,$(sanitizers)))" \
+	  -DSABOT_TORCH_PYTHON=$(torch_python)
+	@$(MAKE) --no-print-directory stage
 	@ctest --test-dir $(release) --parallel $(JOBS) --output-on-failure --no-label-summary \
 	  --output-junit $(CURDIR)/build/junit.xml
 
