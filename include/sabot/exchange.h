@@ -56,7 +56,7 @@ ncclResult_t sabot_comm_entered(ncclComm_t comm, int rank, uint64_t* number);
  * ncclRemoteError and this text within milliseconds, what is called later fails at once, and
  * ncclCommGetAsyncError says so on ranks that are not inside a call. Handles stay valid and are
  * destroyed as usual. The first failure of a communicator stands: a later one changes nothing and
- * is ncclSuccess too. culprit is the rank it is about, -1 for none; texts are cut after 479 bytes.
+ * is ncclSuccess too. culprit is the rank it is about, -1 for none; texts are cut after 1919 bytes.
  * ncclInvalidArgument: comm, culprit or text is wrong. */
 ncclResult_t sabot_comm_fail(ncclComm_t comm, int culprit, const char* text);
 

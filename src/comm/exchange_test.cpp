@@ -275,8 +275,9 @@ TEST(CommFail, LeavesTheSurvivorsToShrink) {
 TEST(CommFail, CutsATextThatIsTooLong) {
   const Host host;
   const Clique clique(host, 1);
-  ASSERT_EQ(host.say(sabot_comm_fail(clique[0], -1, std::string(1000, 'x').c_str())), "ok");
-  EXPECT_EQ(poll_async_error(host, clique[0]), "6 ncclCommGetAsyncError: " + std::string(479, 'x'));
+  ASSERT_EQ(host.say(sabot_comm_fail(clique[0], -1, std::string(2500, 'x').c_str())), "ok");
+  EXPECT_EQ(poll_async_error(host, clique[0]),
+            "6 ncclCommGetAsyncError: " + std::string(1919, 'x'));
 }
 
 TEST(CommEntered, ShowsWhichRankIsBehind) {

@@ -18,7 +18,7 @@
 namespace sabot::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31304745534f4253;  // "SBOSEG01", changes with the layout
+constexpr std::uint64_t kMagic = 0x32304745534f4253;  // "SBOSEG02", changes with the layout
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kSlotsMax = 64;
 constexpr std::size_t kSegmentBytesMax = std::size_t{1} << 36;

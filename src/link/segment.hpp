@@ -93,7 +93,7 @@ struct Failure {
   int reporter = -1;  // the rank that noticed
   std::string text;   // at most kFailureTextBytes, longer text is cut
 };
-inline constexpr std::size_t kFailureTextBytes = 480;
+inline constexpr std::size_t kFailureTextBytes = 1920;
 
 // A mapping of the segment. Thread-safe throughout: all shared state is atomic or has one writer as
 // stated. Pointers and references into it live as long as the Segment.
