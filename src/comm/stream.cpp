@@ -1,4 +1,7 @@
-// Workers of streams.
+// Workers of streams: one thread each, which ends with the last entry after the handle has ended.
+//
+// The lock is not held while an entry runs, so a stream can be looked at, filled and ended
+// meanwhile.
 #include "comm/stream.hpp"
 
 #include <cstdio>
