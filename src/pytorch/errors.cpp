@@ -51,23 +51,23 @@ std::string error_text(ncclResult_t code, const std::string& last_error, Style s
          "\nLast error:\n" + last_error;
 }
 
-void throw_backend_error(const std::string& text) { C10_THROW_ERROR(DistBackendError, text); }
-
-void throw_plain_error(const std::string& text) { C10_THROW_ERROR(Error, text); }
-
-void throw_error(ncclResult_t code, const std::string& last_error, Style style, Place place) {
-  const std::string text = error_text(code, last_error, style, place);
-  if (style == Style::kPlain) throw_plain_error(text);
-  throw_backend_error(text);
+std::exception_ptr backend_error(const std::string& text) {
+  const c10::SourceLocation location{__func__, __FILE__, __LINE__};
+  return std::make_exception_ptr(c10::DistBackendError(location, text));
 }
 
 std::exception_ptr make_error(ncclResult_t code, const std::string& last_error, Style style,
                               Place place) {
-  try {
-    throw_error(code, last_error, style, place);
-  } catch (...) {
-    return std::current_exception();
-  }
+  const std::string text = error_text(code, last_error, style, place);
+  if (style == Style::kBackendError) return backend_error(text);
+  const c10::SourceLocation location{__func__, place.file, static_cast<std::uint32_t>(place.line)};
+  return std::make_exception_ptr(c10::Error(location, text));
+}
+
+void throw_backend_error(const std::string& text) { std::rethrow_exception(backend_error(text)); }
+
+void throw_error(ncclResult_t code, const std::string& last_error, Style style, Place place) {
+  std::rethrow_exception(make_error(code, last_error, style, place));
 }
 
 void check(ncclResult_t code, ncclComm_t comm, Style style, Place place) {

@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 #include <nccl.h>
 
+#include <exception>
 #include <string>
 
 namespace sabot::pytorch {
@@ -28,8 +29,9 @@ enum class Style : std::uint8_t {
 
 std::string error_text(ncclResult_t code, const std::string& last_error, Style style, Place place);
 
+// DistBackendError with a text of our own.
+std::exception_ptr backend_error(const std::string& text);
 [[noreturn]] void throw_backend_error(const std::string& text);
-[[noreturn]] void throw_plain_error(const std::string& text);
 [[noreturn]] void throw_error(ncclResult_t code, const std::string& last_error, Style style,
                               Place place);
 std::exception_ptr make_error(ncclResult_t code, const std::string& last_error, Style style,

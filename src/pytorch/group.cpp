@@ -67,41 +67,31 @@ void Group::end(Flight& flight, bool succeeded) {
 }
 
 void Group::check_usable() const {
-  if (!is_closed_.load()) [[likely]]
-    return;
+  if (is_closed_.load()) [[unlikely]]
+    throw_backend_error(why_closed());
+}
+
+std::string Group::why_closed() const {
   const std::lock_guard<std::mutex> lock(failure_mutex_);
-  if (is_aborted_.load()) {
-    throw_backend_error("NCCL communicator was aborted on rank " + std::to_string(member_.rank) +
-                        ". Original reason for failure was: " + abort_reason_);
-  }
-  throw_backend_error("The process group " + member_.group + " was destroyed on rank " +
-                      std::to_string(member_.rank));
+  const std::string rank = std::to_string(member_.rank);
+  if (!is_aborted_.load()) return "The process group was destroyed on rank " + rank;
+  return "NCCL communicator was aborted on rank " + rank +
+         ". Original reason for failure was: " + abort_reason_;
 }
 
 std::exception_ptr Group::explain(ncclResult_t code, const std::string& last_error,
                                   const Flight& flight, Style style, Place place) const {
-  try {
-    check_usable();
-    const std::lock_guard<std::mutex> lock(failure_mutex_);
-    if (flight.is_overdue && !timeout_text_.empty()) throw_backend_error(timeout_text_);
-  } catch (...) {
-    return std::current_exception();
-  }
+  if (is_closed_.load()) return backend_error(why_closed());
+  const std::lock_guard<std::mutex> lock(failure_mutex_);
+  if (flight.is_overdue && !timeout_text_.empty()) return backend_error(timeout_text_);
   return make_error(code, last_error, style, place);
 }
 
 std::exception_ptr Group::failure_of(const std::string& text) const {
-  try {
-    check_usable();
-    throw_backend_error(text);
-  } catch (...) {
-    return std::current_exception();
-  }
+  return backend_error(is_closed_.load() ? why_closed() : text);
 }
 
-void Group::write_recorder() {
-  if (!is_recorded_.exchange(true)) Recorder::get().write(member_.global_rank());
-}
+void Group::write_recorder() { Recorder::get().write(member_.global_rank()); }
 
 void Group::release_stream() {
   const std::lock_guard<std::mutex> lock(stream_mutex_);
@@ -151,8 +141,9 @@ std::string Group::laggards(int& culprit) const {
     std::uint64_t theirs = 0;
     if (library().comm_entered(comm_, rank, &theirs) != ncclSuccess || theirs >= mine) continue;
     if (culprit < 0) culprit = rank;
-    text += " Rank " + std::to_string(rank) + " has not entered it: its last collective is number " +
-            std::to_string(theirs) + " of this group, ours " + std::to_string(mine) + ".";
+    text += " Rank " + std::to_string(rank) + " is behind: it has entered " +
+            std::to_string(theirs) + " collectives of this group, rank " +
+            std::to_string(member_.rank) + " " + std::to_string(mine) + ".";
   }
   return text;
 }
@@ -176,7 +167,7 @@ void Group::inspect(Clock::time_point now) {
   ncclResult_t state = ncclSuccess;
   const bool failed = library().beneath.CommGetAsyncError(comm_, &state) == ncclSuccess &&
                       state != ncclSuccess && state != ncclInProgress;
-  if (failed) write_recorder();
+  if (failed && !is_recorded_.exchange(true)) write_recorder();
 }
 
 }  // namespace sabot::pytorch

@@ -1,4 +1,5 @@
-// One rank's end of a process group: its communicators, its stream, what is under way, why it broke.
+// One rank's end of a process group: its communicators, its stream, what is under way, and why it
+// broke.
 //
 // The torch object that Python holds may die while operations are queued; they share this one. Two
 // communicators of the host engine belong to it: one through the layers, for collectives, and one
@@ -83,7 +84,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   // What an operation throws that took too long: the same, or this text.
   std::exception_ptr failure_of(const std::string& text) const;
-  // Writes torch's flight recorder file, once.
+  // Writes torch's flight recorder file.
   void write_recorder();
 
   // Ends everything under way, now.
@@ -98,6 +99,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   Group(Member member, ncclComm_t comm, ncclComm_t beneath);
+  std::string why_closed() const;
   std::string laggards(int& culprit) const;
   void note_overdue(const Flight& flight, Clock::time_point now);
   void release_stream();
@@ -112,7 +114,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<std::uint64_t> messages_{0};
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_aborted_{false};
-  std::atomic<bool> is_recorded_{false};  // in a file, after a failure
+  std::atomic<bool> is_recorded_{false};  // a failure of the communicator, in a file
   Flights flights_;
   std::mutex issue_mutex_;
   std::mutex stream_mutex_;

@@ -12,7 +12,7 @@ void Pending::complete(void* raw, ncclResult_t outcome, const char* text) {
   } else if (self->after) {
     try {
       self->after();
-    } catch (...) {
+    } catch (const std::exception&) {
       failed = std::current_exception();
     }
   }

@@ -193,8 +193,7 @@ WorkRef SabotBackend::gather(TensorLists& output_lists, Tensors& inputs,
   } else {
     out[root] = own;
   }
-  return start(request(::c10d::OpType::GATHER, "sabot:gather", options, input, outputs,
-                       Style::kPlain),
+  return start(plain(request(::c10d::OpType::GATHER, "sabot:gather", options, input, outputs)),
                [=](ncclComm_t comm, cudaStream_t stream) {
                  return exchange(out, in, comm, stream);
                },
@@ -225,8 +224,7 @@ WorkRef SabotBackend::scatter(Tensors& outputs, TensorLists& input_lists,
   } else {
     in[root] = own;
   }
-  return start(request(::c10d::OpType::SCATTER, "sabot:scatter", options, inputs, output,
-                       Style::kPlain),
+  return start(plain(request(::c10d::OpType::SCATTER, "sabot:scatter", options, inputs, output)),
                [=](ncclComm_t comm, cudaStream_t stream) {
                  return exchange(out, in, comm, stream);
                },
@@ -281,8 +279,8 @@ WorkRef SabotBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
   constexpr const char* kName = "all_to_all_single";
   const int ranks = group_->member().size;
   check_same_type(input, output, kName);
-  const Request wanted = request(::c10d::OpType::ALLTOALL_BASE, "sabot:all_to_all", options,
-                                 input, output, Style::kPlain);
+  const Request wanted =
+      plain(request(::c10d::OpType::ALLTOALL_BASE, "sabot:all_to_all", options, input, output));
   std::vector<Buffer> out = parts_of(input, input_sizes, ranks, "input");
   std::vector<Buffer> in = parts_of(output, output_sizes, ranks, "output");
   if (!output_sizes.empty() || !input_sizes.empty()) {
@@ -307,8 +305,8 @@ WorkRef SabotBackend::alltoall(Tensors& outputs, Tensors& inputs,
   check_list(outputs, ranks, kName, "output_tensor_list");
   check_list(inputs, ranks, kName, "input_tensor_list");
   check_same_type(inputs.front(), outputs.front(), kName);
-  return start(request(::c10d::OpType::ALLTOALL, "sabot:all_to_all", options, inputs, outputs,
-                       Style::kPlain),
+  return start(plain(request(::c10d::OpType::ALLTOALL, "sabot:all_to_all", options, inputs,
+                             outputs)),
                [out = payloads(inputs, kName), in = payloads(outputs, kName)](
                    ncclComm_t comm, cudaStream_t stream) {
                  return exchange(out, in, comm, stream);

@@ -8,9 +8,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <thread>
 
 #include "pytorch/library.hpp"
+#include "pytorch/thread.hpp"
 
 namespace sabot::pytorch {
 namespace {
@@ -145,7 +145,12 @@ ncclComm_t meet(const StoreRef& store, const Member& member) {
   if (member.size == 1) {
     make_comm(making, 1, id, 0);
   } else {
-    std::thread(make_comm, making, member.size, id, member.rank).detach();
+    const auto make = [making, id, size = member.size, rank = member.rank] {
+      make_comm(making, size, id, rank);
+    };
+    if (!run_behind("sabot-meeting", make)) {
+      throw_backend_error("sabot: no thread could be started to make a communicator");
+    }
     await_comm(*making, *store, member);
   }
   if (making->code == ncclSuccess) return making->comm;

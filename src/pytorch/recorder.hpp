@@ -1,4 +1,5 @@
-// What torch calls the flight recorder: the last operations of this process, written when one hangs.
+// What torch calls the flight recorder: the last operations of this process, written to a file when
+// one hangs.
 //
 // torch's own recorder class cannot be shared (its instance is hidden in libtorch) and takes a
 // Python traceback, hence the interpreter's lock, for every operation. This one is a ring of plain

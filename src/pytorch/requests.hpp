@@ -1,4 +1,6 @@
-// The small parts that the backend's methods share: requests from options, checks, loops in groups.
+// The small parts that the backend's methods share: requests from options, reductions, checks of
+// sizes, loops as one NCCL group. Each method then says only which buffers go into which call; how
+// it runs is launch.hpp's affair.
 #pragma once
 
 #include <memory>
@@ -22,8 +24,15 @@ bool is_async(const Options& options) {
 template <typename Options>
 Request request(::c10d::OpType type, const char* title, const Options& options,
                 c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> outputs,
-                Style style = Style::kBackendError, Place place = here()) {
-  return {type, title, options.timeout, is_async(options), inputs, outputs, style, place};
+                Place place = here()) {
+  return {type, title, options.timeout, is_async(options), inputs, outputs,
+          Style::kBackendError, place};
+}
+
+// For operations whose errors torch throws from its helpers.
+inline Request plain(Request wanted) {
+  wanted.style = Style::kPlain;
+  return wanted;
 }
 
 // A reduction that lives as long as some copy of it: queued operations keep theirs.

@@ -2,7 +2,6 @@
 // uncontended lock of each group. It is never joined: the process may end at any time.
 #include "pytorch/watchdog.hpp"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "pytorch/group.hpp"
+#include "pytorch/thread.hpp"
 
 namespace sabot::pytorch {
 namespace {
@@ -38,7 +38,6 @@ Watched* watched = nullptr;  // of this process; never freed
 pid_t owner = 0;
 
 void look_around(Watched& groups) {
-  pthread_setname_np(pthread_self(), "sabot-watchdog");
   for (;;) {
     std::this_thread::sleep_for(kPeriod);
     const Clock::time_point now = Clock::now();
@@ -53,7 +52,9 @@ void watch(const std::shared_ptr<Group>& group) {
   if (watched == nullptr || owner != ::getpid()) {
     watched = new Watched();  // a forked child leaves its parent's behind
     owner = ::getpid();
-    std::thread(look_around, std::ref(*watched)).detach();
+    if (!run_behind("sabot-watchdog", [of = watched] { look_around(*of); })) {
+      throw_backend_error("sabot: no thread could be started to watch process groups");
+    }
   }
   const std::lock_guard<std::mutex> of_groups(watched->mutex);
   watched->groups.push_back(group);

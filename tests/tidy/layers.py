@@ -28,8 +28,10 @@ LAW = {
 VERBS = ["launch", "drill", "doctor", "replay", "tune"]
 for verb in VERBS:
     LAW[verb] = ["base", "config", "run", "report", "scenario", "real", "schedule", "abi"]
+# Compiled against the user's torch on the user's machine: public headers only.
+LAW["pytorch"] = []
 # The one place that composes engine and layers into the stack of a process.
-LAW["stack"] = sorted(set(LAW) - set(VERBS))
+LAW["stack"] = sorted(set(LAW) - set(VERBS) - {"pytorch"})
 # The accel layer launches kernels of our own; no other layer may.
 WIDER = {"src/layer/accel": ["engine/cuda", "world", "link"]}
 
