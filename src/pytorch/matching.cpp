@@ -13,6 +13,22 @@ namespace {
 
 constexpr std::size_t kWasteBytes = 64 * 1024;
 
+// A message that has begun must be completed, or the peer would take what follows for its rest: a
+// copy of the rest goes on without its sender. Null if there is no memory for it.
+std::unique_ptr<Message> copy_of_rest(const Message& begun) {
+  const std::size_t bytes = begun.bytes - begun.moved;
+  auto rest = std::make_unique<Message>();
+  rest->kept.reset(new (std::nothrow) std::byte[bytes]);
+  if (rest->kept == nullptr) return nullptr;
+  std::memcpy(rest->kept.get(), begun.data + begun.moved, bytes);
+  rest->sends = true;
+  rest->peer = begun.peer;
+  rest->has_header_left = false;
+  rest->bytes = bytes;
+  rest->data = rest->kept.get();
+  return rest;
+}
+
 }  // namespace
 
 bool Messages::suits(const Header& header, const Message& receive) const {
@@ -166,30 +182,23 @@ void Messages::expire(std::uint64_t now_ns) {
   }
 }
 
-// A message that has begun must be completed, or the peer would take what follows for its rest: a
-// copy of the rest goes on without its sender.
 void Messages::expire_sends(Peer& to, std::uint64_t now_ns) {
   for (auto at = to.sends.begin(); at != to.sends.end();) {
     if (!is_late(**at, now_ns)) {
       ++at;
-      continue;
-    }
-    std::unique_ptr<Message> late = std::move(*at);
-    if (late->has_header_left) {
+    } else if ((*at)->has_header_left) {
+      std::unique_ptr<Message> late = std::move(*at);
       at = to.sends.erase(at);
+      end_timed_out(std::move(late), now_ns);
     } else {
-      auto rest = std::make_unique<Message>();
-      rest->sends = true;
-      rest->peer = late->peer;
-      rest->has_header_left = false;
-      rest->bytes = late->bytes - late->moved;
-      rest->kept = std::make_unique<std::byte[]>(rest->bytes);
-      std::memcpy(rest->kept.get(), late->data + late->moved, rest->bytes);
-      rest->data = rest->kept.get();
-      ++open_;
-      *at++ = std::move(rest);
+      std::unique_ptr<Message> rest = copy_of_rest(**at);
+      // Without memory for the copy it has to go on from its own.
+      if (rest != nullptr) {
+        ++open_;
+        end_timed_out(std::exchange(*at, std::move(rest)), now_ns);
+      }
+      ++at;
     }
-    end_timed_out(std::move(late), now_ns);
   }
 }
 
