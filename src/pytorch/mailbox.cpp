@@ -7,9 +7,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
+
+#include "pytorch/thread.hpp"
 
 namespace sabot::pytorch {
 namespace {
@@ -104,21 +105,20 @@ struct Mailbox::Shared : std::enable_shared_from_this<Shared> {
       if (is_asleep) changed.notify_one();
       return;
     }
-    try {
-      std::thread([self = shared_from_this()] { self->work(); }).detach();
-      has_thread = true;
-    } catch (const std::system_error& error) {
-      messages.fail_all(ncclSystemError,
-                        std::string("no thread could be started for messages: ") + error.what());
-    }
+    has_thread = run_behind("sabot-mailbox", [self = shared_from_this()] { self->work(); });
+    if (!has_thread)
+      messages.fail_all(ncclSystemError, "no thread could be started to move messages");
   }
 
   // Around what a caller does to move messages itself.
   void enter() { waiters.fetch_add(1); }
   void leave() {
     if (waiters.fetch_sub(1) > 1) return;
-    const std::lock_guard<std::mutex> lock(mutex);
+    std::unique_lock<std::mutex> lock(mutex);
     call_thread();  // for what others have started meanwhile
+    std::vector<Messages::Ended> ended = messages.take_ended();
+    lock.unlock();
+    tell(std::move(ended));
   }
 
   void work();
