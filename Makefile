@@ -25,7 +25,8 @@ build_tree = cmake --build $(1) --parallel $(JOBS)
 # A tree that `make test` or `make bench` configured keeps its tests and benchmarks.
 configure_once = test -f $(release)/build.ninja || cmake --preset release -DSABOT_TESTS=OFF
 
-.PHONY: stage install torch demo test vendor deps reference bench fuzz format lint clean help
+.PHONY: stage install torch demo test vendor deps reference bench fuzz format lint \
+  bench-torch conformance-torch clean help
 
 stage:  ## build Release and stage a relocatable tree in build/sabot (the default)
 	@tools/install-dependencies build
@@ -91,6 +92,12 @@ bench:  ## measure, print and write build/bench/*.json
 	@$(call build_tree,$(release))
 	@python3 bench/run.py --build $(release)
 
+bench-torch: torch  ## measure torch.distributed over Sabot against gloo
+	@PYTHONPATH=$(staged)/python $(torch_python) bench/torch_bench.py
+
+conformance-torch: torch  ## PyTorch's own distributed tests, with name-gated ones answered too
+	@PYTHONPATH=$(staged)/python $(torch_python) tests/torch/conformance.py check --answers
+
 fuzz:  ## let each fuzzer search for FUZZ_SECONDS (default 60), beyond its corpus
 	@tools/install-dependencies build fuzz
 	@cmake --preset fuzz
@@ -112,4 +119,4 @@ clean:  ## remove everything that was built
 	@rm -rf build
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 22

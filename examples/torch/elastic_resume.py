@@ -49,6 +49,11 @@ def batch(step, rank, device):
     return inputs.to(device), inputs.sum(1, keepdim=True).to(device)
 
 
+def say(line):
+    sys.stdout.write(line + "\n")  # in one piece, however torchrun has set up the streams
+    sys.stdout.flush()
+
+
 def reason(error):
     """The line of an exception that names NCCL's code, else its first."""
     lines = str(error).splitlines() or [""]
@@ -88,21 +93,21 @@ def train(options, rank, attempt):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     done = load(path, model, optimizer)
     parallel = DistributedDataParallel(model)
-    print(f"attempt {attempt} rank {rank}: begins after step {done}", flush=True)
+    say(f"attempt {attempt} rank {rank}: begins after step {done}")
     for step in range(done + 1, options.steps + 1):
         inputs, expected = batch(step, rank, device)
         optimizer.zero_grad()
         try:
             torch.nn.functional.mse_loss(parallel(inputs), expected).backward()
         except RuntimeError as error:  # DistBackendError, except from newer NCCL backends of torch
-            print(f"attempt {attempt} rank {rank}: step {step} failed:"
-                  f" {type(error).__name__}: {reason(error)}", flush=True)
+            say(f"attempt {attempt} rank {rank}: step {step} failed:"
+                f" {type(error).__name__}: {reason(error)}")
             raise
         optimizer.step()
         if rank == 0:
             save(path, step, model, optimizer)
-    print(f"attempt {attempt} rank {rank}: done after step {options.steps},"
-          f" weights {digest(model)}", flush=True)
+    say(f"attempt {attempt} rank {rank}: done after step {options.steps},"
+        f" weights {digest(model)}")
 
 
 def main():

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 
 os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
 os.environ.setdefault("TORCH_NCCL_NONBLOCKING_TIMEOUT", "5")
@@ -21,6 +22,8 @@ os.environ.setdefault("TORCH_NCCL_NONBLOCKING_TIMEOUT", "5")
 import sabot  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+
+warnings.simplefilter("ignore", FutureWarning)  # the newest names of functions are too new to use
 
 CODES = ["UnhandledCudaError", "SystemError", "InternalError", "InvalidArgument", "InvalidUsage",
          "RemoteError", "InProgress", "Timeout"]
@@ -32,8 +35,8 @@ COLLECTIVES = {
     "ReduceScatter": lambda x, out: dist.reduce_scatter_tensor(out, x),
     "AlltoAll": lambda x, out: dist.all_to_all_single(out, x),
 }
-# Beginning and end of a group; older versions of torch create communicators by the older call.
-BIRTH, DEATH = "CommInitRank*", "CommDestroy"
+# Beginning and end of a group. Which of the calls creates a communicator depends on the version.
+LIFE = {"CommInit": ["CommInitRank", "CommInitRankConfig"], "CommDestroy": ["CommDestroy"]}
 
 
 def life(x):
@@ -69,9 +72,9 @@ def rows():
     for name, action in COLLECTIVES.items():
         for code in CODES:
             yield name, code, observe(name, code, lambda: action(x, out))
-    for name in (BIRTH, DEATH):
+    for name, calls in LIFE.items():
         for code in CODES:
-            yield name, code, observe(name, code, lambda: life(x))
+            yield name, code, observe(calls, code, lambda: life(x))
 
 
 def show(row, markdown):

@@ -63,6 +63,14 @@ def run_rank(options):
     time.sleep(options.timeout + END_S)  # evaluates, writes, …: anything without the others
 
 
+def prefix_of_variables():
+    """The flight recorder's variables, under the names that the installed torch prefers."""
+    import importlib.metadata
+
+    major, minor = importlib.metadata.version("torch").split(".")[:2]
+    return "FR_DUMP" if (int(major), int(minor)) >= (2, 12) else "NCCL_DEBUG_INFO"
+
+
 def entries(path):
     """{group name: {number: operation}} of the collectives that a rank entered."""
     found = collections.defaultdict(dict)
@@ -104,9 +112,9 @@ def investigate(options):
         environment = {
             **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
             "WORLD_SIZE": str(options.ranks), "OMP_NUM_THREADS": "1",
-            # The older and the newer name of the variable.
-            "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": str(prefix), "TORCH_FR_DUMP_TEMP_FILE": str(prefix),
-            "TORCH_NCCL_DUMP_ON_TIMEOUT": "1", "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "5000",
+            # Newer versions know the names of older ones, and warn about them.
+            f"TORCH_{prefix_of_variables()}_TEMP_FILE": str(prefix),
+            "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "5000",
         }
         command = [sys.executable, __file__, *sys.argv[1:]]
         ranks = [subprocess.Popen(command, env={**environment, "RANK": str(rank),

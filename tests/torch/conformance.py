@@ -204,11 +204,16 @@ def compare(options):
     return 1 if broken else 0
 
 
-def table(_):
-    print("| tests | with ours | reason |\n|--:|---|---|")
-    for row in Gates().rows:
+def table_lines(gates):
+    yield "| tests | with ours | reason |"
+    yield "|---|---|---|"
+    for row in gates.rows:
         names = ", ".join(f"`{name}`" for name in row["tests"])
-        print(f"| {len(row['tests'])} | {row['ours']} | {row['reason']}: {names} |")
+        yield f"| {names} | {row['ours']} | {row['reason']} |"
+
+
+def table(_):
+    print("\n".join(table_lines(Gates())))
     return 0
 
 
