@@ -8,6 +8,7 @@
 
 #include "pytorch/backend.hpp"
 #include "pytorch/library.hpp"
+#include "pytorch/proxy/proxy.hpp"
 
 namespace sabot::pytorch {
 namespace {
@@ -43,6 +44,13 @@ BackendRef create(const StoreRef& store, int rank, int size, std::chrono::millis
       store, member_of(rank, size, timeout, std::move(group), std::move(global_ranks)));
 }
 
+BackendRef create_proxy(const BackendRef& wrapped, const std::string& name, int rank, int size,
+                        std::string group, std::vector<std::int64_t> global_ranks) {
+  return proxy::Proxy::create(wrapped, name,
+                              member_of(rank, size, std::chrono::milliseconds(0),
+                                        std::move(group), std::move(global_ranks)));
+}
+
 void barrier_with_names(const BackendRef& backend, std::chrono::milliseconds timeout,
                         bool wait_all_ranks) {
   ::c10d::BarrierOptions options;
@@ -61,6 +69,8 @@ PYBIND11_MODULE(_native, module) {
   module.def("use_library", &use_library, py::arg("standin_path"));
   module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout"), py::arg("group_id"), py::arg("global_ranks"), without_lock);
+  module.def("create_proxy", &create_proxy, py::arg("wrapped"), py::arg("name"), py::arg("rank"),
+             py::arg("size"), py::arg("group_id"), py::arg("global_ranks"), without_lock);
   module.def("monitored_barrier", &barrier_with_names, py::arg("backend"), py::arg("timeout"),
              py::arg("wait_all_ranks"), without_lock);
   module.def("dump_flight_recorder", &dump_flight_recorder);

@@ -4,6 +4,7 @@
 // send wait for each other; torch's other CPU backends have and do not. Hence the mailbox.
 #include <algorithm>
 
+#include "pytorch/announced.hpp"
 #include "pytorch/requests.hpp"
 
 namespace sabot::pytorch {
@@ -53,14 +54,9 @@ struct InTransit {
 };
 
 sabot_call_t announce(const Group& group, OpType type, const Buffer& buffer, int peer) {
-  sabot_call_t call{};
-  call.size = sizeof call;
-  call.function = type == OpType::SEND ? "Send" : "Recv";
-  call.comm = group.comm();
+  sabot_call_t call = call_of(type == OpType::SEND ? "Send" : "Recv", group.comm());
   call.count = buffer.count;
   call.datatype = buffer.type;
-  call.redop = -1;
-  call.root = -1;
   call.peer = peer;
   if (type == OpType::SEND) {
     call.send = buffer.data;
@@ -81,39 +77,6 @@ void check_peer(int peer, const Member& member, const char* operation) {
                                   std::to_string(peer) + " is not in group " + member.group +
                                   ", which has ranks 0 to " + std::to_string(member.size - 1));
 }
-
-// Announced to the layers from its construction to leave(); left in any case.
-class Announced {
- public:
-  explicit Announced(sabot_call_t call) : call_(call) {
-    decision_.size = sizeof decision_;
-    check(library().call_enter(&call_, &decision_), nullptr);
-  }
-  ~Announced() {
-    if (!has_left_) library().call_leave(&call_, ncclSuccess);
-  }
-  Announced(const Announced&) = delete;
-  Announced& operator=(const Announced&) = delete;
-
-  bool is_to_run() const { return decision_.before == 0; }
-  // Throws the fault's error, if one fired.
-  void leave() {
-    has_left_ = true;
-    const std::string text = decision_.text == nullptr ? "" : decision_.text;
-    const ncclResult_t result = library().call_leave(&call_, ncclSuccess);
-    if (decision_.kind != SABOT_DECISION_NONE && decision_.kind != SABOT_DECISION_ERROR) {
-      throw_backend_error("sabot: this build of the torch extension cannot carry out a fault of "
-                          "kind " + std::to_string(decision_.kind) +
-                          " on a message; build it again with the installed version of Sabot");
-    }
-    if (result != ncclSuccess) throw_error(result, text, Style::kBackendError, here());
-  }
-
- private:
-  sabot_call_t call_;
-  sabot_decision_t decision_{};
-  bool has_left_ = false;
-};
 
 }  // namespace
 

@@ -1,0 +1,78 @@
+// Tensors, reductions and exceptions in NCCL's terms.
+#include "pytorch/proxy/calls.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <stdexcept>
+
+#include "pytorch/tensors.hpp"
+
+namespace sabot::pytorch::proxy {
+namespace {
+
+// Sparse tensors reduce their values; what has no memory has no address.
+void* data_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? const_cast<void*>(tensor.storage().data()) : nullptr;
+}
+
+}  // namespace
+
+Extent extent_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  if (tensor.layout() == at::kSparse) return extent_of(tensor._values());
+  Extent extent;
+  extent.count = static_cast<std::uint64_t>(tensor.numel());
+  extent.bytes = extent.count * tensor.element_size();
+  extent.type = nccl_type(tensor.scalar_type());
+  extent.is_bool = tensor.scalar_type() == at::kBool;
+  if (auto* data = static_cast<char*>(data_of(tensor)); data != nullptr) {
+    extent.data =
+        data + static_cast<std::size_t>(tensor.storage_offset()) * tensor.element_size();
+  }
+  return extent;
+}
+
+Extent extent_of(const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) return {};
+  Extent sum = extent_of(tensors.front());
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const Extent more = extent_of(tensors[i]);
+    sum.count += more.count;
+    sum.bytes += more.bytes;
+    if (more.type != sum.type) sum.type = -1;
+  }
+  return sum;
+}
+
+int reduction_of(const ::c10d::ReduceOp& op, const Extent& extent) {
+  switch (op.op_) {
+    case ::c10d::ReduceOp::SUM: return extent.is_bool ? ncclMax : ncclSum;
+    case ::c10d::ReduceOp::PRODUCT: return extent.is_bool ? ncclMin : ncclProd;
+    case ::c10d::ReduceOp::MIN: return ncclMin;
+    case ::c10d::ReduceOp::MAX: return ncclMax;
+    case ::c10d::ReduceOp::AVG: return ncclAvg;
+    default: return -1;
+  }
+}
+
+ncclResult_t code_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const c10::DistError&) {
+    return ncclRemoteError;
+  } catch (const c10::ValueError&) {
+    return ncclInvalidArgument;
+  } catch (const c10::TypeError&) {
+    return ncclInvalidArgument;
+  } catch (const c10::IndexError&) {
+    return ncclInvalidArgument;
+  } catch (const c10::NotImplementedError&) {
+    return ncclInvalidArgument;
+  } catch (const std::invalid_argument&) {
+    return ncclInvalidArgument;
+  } catch (...) {
+    return ncclSystemError;
+  }
+}
+
+}  // namespace sabot::pytorch::proxy
