@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
 
 try:
@@ -81,12 +81,15 @@ class BuildPackage(build_py):
         return [str(path) for path in package.rglob("*") if path.is_file()]
 
 
+class PlatformPackage(Distribution):
+    """It carries libraries, though no extension module of Python's."""
+
+    def has_ext_modules(self):
+        return True
+
+
 class PlatformWheel(bdist_wheel):
     """No compiled module is in it, so any Python 3 of this platform will do."""
-
-    def finalize_options(self):
-        super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self):
         return ("py3", "none", super().get_tag()[2])
@@ -94,5 +97,6 @@ class PlatformWheel(bdist_wheel):
 
 setup(
     version=version(),
+    distclass=PlatformPackage,
     cmdclass={"build_py": BuildPackage, "bdist_wheel": PlatformWheel},
 )
