@@ -298,9 +298,10 @@ class CaseC19(unittest.TestCase):
     def test_a_run_that_requires_its_faults_fails_and_says_what_came_closest(self):
         if not OPTIONS.sabot:
             self.skipTest("needs --sabot PATH")
-        program = ("import torch, torch.distributed as dist;"
-                   " dist.init_process_group('sabot', store=dist.HashStore(), rank=0,"
-                   " world_size=1); dist.all_reduce(torch.ones(1))")
+        program = (
+            "import torch, torch.distributed as dist\n"
+            "dist.init_process_group('sabot', store=dist.HashStore(), rank=0, world_size=1)\n"
+            "dist.all_reduce(torch.ones(1))\n")
         with tempfile.TemporaryDirectory() as folder:
             outcome = job.command(
                 [os.path.abspath(OPTIONS.sabot), "run", "--engine", "host", "--require-fired", "--fault",
