@@ -1,8 +1,9 @@
 """Puts the wheel together from the tree that CMake installs; everything else is pyproject.toml.
 
 Builds in build/release, the tree of `make`, so that a clone that was built before is not built
-again; setuptools' own DIST_EXTRA_CONFIG may name another, as `tree` of [build_py]. The installed tree (bin, lib, include, share, python) becomes one package: the command line
-finds its libraries, and the package finds both, by the same relative paths as in a staged tree.
+again; setuptools' own DIST_EXTRA_CONFIG may name another, as `tree` of [build_py]. The installed
+tree (bin, lib, include, share, python) becomes one package: the command line finds its libraries,
+and the package finds both, by the same relative paths as in a staged tree.
 """
 
 import pathlib

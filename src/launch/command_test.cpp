@@ -140,8 +140,9 @@ TEST(ChildEnvironment, AddsTheRunAndKeepsWhatIsForeign) {
                                           "SABOT_SCENARIO=/runs/1/scenario.toml",
                                           "SABOT_RUN_FOLDER=/runs/1",
                                           "SABOT_LAUNCHER=node.7"};
-  EXPECT_EQ(environment_of({"HOME=/u", "PYTHONPATH=/mine", "LD_PRELOAD=/a.so", "SABOT_ENGINE=auto"}),
-            expected);
+  EXPECT_EQ(
+      environment_of({"HOME=/u", "PYTHONPATH=/mine", "LD_PRELOAD=/a.so", "SABOT_ENGINE=auto"}),
+      expected);
 }
 
 TEST(ChildEnvironment, PassesOnKnobsOfBothSourcesAndDropsWhatCannotBeRead) {

@@ -29,6 +29,7 @@ FOLDER_FILES_MAX = 25
 KNOWN_SUFFIXES = {
     ".c", ".cmake", ".corpus", ".cpp", ".css", ".cu", ".cuh", ".def", ".h", ".hpp", ".html", ".in",
     ".js", ".json", ".map", ".md", ".py", ".S", ".sh", ".svg", ".toml", ".txt",
+    ".typed",
 }
 KNOWN_NAMES = {
     ".clang-format", ".clang-tidy", ".editorconfig", ".gitattributes", ".gitignore", "LICENSE",
