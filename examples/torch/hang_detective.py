@@ -68,7 +68,7 @@ def prefix_of_variables():
     import importlib.metadata
 
     major, minor = importlib.metadata.version("torch").split(".")[:2]
-    return "FR_DUMP" if (int(major), int(minor)) >= (2, 12) else "NCCL_DEBUG_INFO"
+    return "FR_DUMP" if (int(major), int(minor)) >= (2, 11) else "NCCL_DEBUG_INFO"
 
 
 def entries(path):

@@ -304,8 +304,9 @@ class CaseC19(unittest.TestCase):
             "dist.all_reduce(torch.ones(1))\n")
         with tempfile.TemporaryDirectory() as folder:
             outcome = job.command(
-                [os.path.abspath(OPTIONS.sabot), "run", "--engine", "host", "--require-fired", "--fault",
-                 "AllReduce[rank=7]=error(SystemError)", "--", sys.executable, "-c", program],
+                [os.path.abspath(OPTIONS.sabot), "run", "--engine", "host", "--require-fired",
+                 "--fault", "AllReduce[rank=7]=error(SystemError)", "--", sys.executable, "-c",
+                 program],
                 folder=folder)
         self.assertEqual(outcome.status, 4, outcome)
         self.assertIn("did not fire: closest: 1 call matched everything but rank", outcome.text)

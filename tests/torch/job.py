@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -62,6 +63,7 @@ def child(body, rank, folder, output):
     status = 1
     try:
         torch.set_num_threads(1)
+        warnings.simplefilter("ignore")  # of names, and of forking beside threads: C17 means to
         body(rank, folder)
         status = 0
     except BaseException:
