@@ -108,7 +108,9 @@ def wait_for(files, deadline):
 def investigate(options):
     """Starts the ranks, waits for their records, and says what they prove."""
     with tempfile.TemporaryDirectory(prefix="hang-detective-") as scratch:
-        prefix = pathlib.Path(scratch) / "record-of-rank-"
+        folder = options.records or pathlib.Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        prefix = folder.absolute() / "record-of-rank-"
         environment = {
             **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
             "WORLD_SIZE": str(options.ranks), "OMP_NUM_THREADS": "1",
@@ -151,6 +153,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--short", type=int, default=1, help="the rank whose data ends early")
     parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--records", type=pathlib.Path, help="where to keep the recorder's files")
     parser.add_argument("--timeout", type=int, default=5, help="of the process group, in seconds")
     options = parser.parse_args()
     options.backend = options.backend or default_backend()

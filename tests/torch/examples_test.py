@@ -82,8 +82,17 @@ class HangDetective(Examples):
             r" collective operation timeout: WorkSabot\(SeqNum=5, OpType=ALLREDUCE, NumelIn=1024,"
             r" NumelOut=1024, Timeout\(ms\)=3000\) ran for \d+ milliseconds before timing out\."
             r" Rank 1 has not entered it: its last collective is number 4 of this group, ours 5\.",
-            r"flight recorder: rank 1 never entered number 5 of group 0, sabot:all_reduce; its last"
+            r"flight recorder: rank 1 never entered number 5 of group 0, \w+:all_reduce; its last"
             r" is number 4; waiting: \[0\]")
+
+    def test_the_analysis_of_pytorch_reads_the_records_and_names_the_same_rank(self):
+        program = [sys.executable, example("hang_detective.py"), "--timeout", "3"]
+        self.assertEqual(self.run_example(*program, "--records", "records").status, 0)
+        analysis = self.run_example(
+            sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "records", "-p",
+            "record-of-rank-")
+        self.expect_lines(analysis, "Not all ranks joining collective, sequence number: 5",
+                          r"missing ranks: \{1\}")
 
     def test_of_three_ranks_the_first_can_be_the_missing_one(self):
         outcome = self.run_example(sys.executable, example("hang_detective.py"), "--timeout", "3",
