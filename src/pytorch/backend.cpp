@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "pytorch/meeting.hpp"
+#include "pytorch/group/meeting.hpp"
 
 namespace sabot::pytorch {
 namespace {

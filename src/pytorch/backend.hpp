@@ -12,8 +12,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "pytorch/coalesced.hpp"
-#include "pytorch/launch.hpp"
+#include "pytorch/group/coalesced.hpp"
+#include "pytorch/group/launch.hpp"
 
 namespace sabot::pytorch {
 

@@ -192,7 +192,9 @@ WorkRef Proxy::recvAnysource(Tensors& tensors, int tag) {
 // In torch's NCCL backend an all-reduce of one element.
 WorkRef Proxy::barrier(const ::c10d::BarrierOptions& options) {
   Operation operation =
-      in_place("barrier", "AllReduce", {.count = 1, .bytes = 4, .type = ncclFloat32});
+      in_place("barrier", "AllReduce",
+               {.data = &barrier_element_, .count = 1, .bytes = sizeof barrier_element_,
+                .type = ncclFloat32});
   operation.redop = ncclSum;
   return run(operation, [&] { return inner_->barrier(options); });
 }

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "pytorch/announced.hpp"
-#include "pytorch/group.hpp"
+#include "pytorch/group/group.hpp"
 #include "pytorch/proxy/calls.hpp"
 #include "pytorch/proxy/version.hpp"
 
@@ -191,6 +191,7 @@ class Proxy final : public ::c10d::Backend {
   Member member_;
   std::atomic<State> state_{State::kNew};
   std::once_flag described_;
+  float barrier_element_ = 0;  // what NCCL would reduce; nobody touches it
   pid_t pid_;
 
   // Between startCoalescing and endCoalescing.

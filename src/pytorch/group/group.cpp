@@ -1,10 +1,10 @@
 // Life and failure of a group.
-#include "pytorch/group.hpp"
+#include "pytorch/group/group.hpp"
 
 #include <unistd.h>
 
+#include "pytorch/group/watchdog.hpp"
 #include "pytorch/library.hpp"
-#include "pytorch/watchdog.hpp"
 
 namespace sabot::pytorch {
 namespace {

@@ -1,5 +1,5 @@
 // The end of an asynchronous operation.
-#include "pytorch/launch.hpp"
+#include "pytorch/group/launch.hpp"
 
 namespace sabot::pytorch {
 

@@ -1,6 +1,6 @@
 // What the mailbox is made of, from the library of this process.
 #include "pytorch/library.hpp"
-#include "pytorch/mailbox.hpp"
+#include "pytorch/mailbox/mailbox.hpp"
 
 namespace sabot::pytorch {
 

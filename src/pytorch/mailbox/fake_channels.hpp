@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "pytorch/messages.hpp"
+#include "pytorch/mailbox/messages.hpp"
 
 namespace sabot::pytorch {
 

@@ -1,6 +1,6 @@
 // The thread wakes ten times a second, as torch's own does, and touches nothing but atomics and one
 // uncontended lock of each group. It is never joined: the process may end at any time.
-#include "pytorch/watchdog.hpp"
+#include "pytorch/group/watchdog.hpp"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "pytorch/group.hpp"
+#include "pytorch/group/group.hpp"
 #include "pytorch/thread.hpp"
 
 namespace sabot::pytorch {

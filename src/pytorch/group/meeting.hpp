@@ -7,7 +7,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "pytorch/group.hpp"
+#include "pytorch/group/group.hpp"
 
 namespace sabot::pytorch {
 

@@ -1,6 +1,6 @@
 // The mailbox on the real engine: ranks as threads or processes, waiting callers, the mailbox's own
 // thread, and how it all ends. What is matched with what is tested in messages_test.cpp.
-#include "pytorch/mailbox.hpp"
+#include "pytorch/mailbox/mailbox.hpp"
 
 #include <poll.h>
 #include <signal.h>

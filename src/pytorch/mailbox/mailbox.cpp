@@ -1,5 +1,5 @@
 // Who moves the messages: waiting callers, else the mailbox's thread.
-#include "pytorch/mailbox.hpp"
+#include "pytorch/mailbox/mailbox.hpp"
 
 #include <pthread.h>
 

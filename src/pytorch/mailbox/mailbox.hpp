@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-#include "pytorch/messages.hpp"
+#include "pytorch/mailbox/messages.hpp"
 
 namespace sabot::pytorch {
 

@@ -1,5 +1,5 @@
 // Rows in, torch's dictionary out.
-#include "pytorch/recorder.hpp"
+#include "pytorch/group/recorder.hpp"
 
 #include <ATen/core/ivalue.h>
 #include <c10/util/ApproximateClock.h>

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "pytorch/errors.hpp"
-#include "pytorch/mailbox.hpp"
-#include "pytorch/work.hpp"
+#include "pytorch/group/work.hpp"
+#include "pytorch/mailbox/mailbox.hpp"
 
 namespace sabot::pytorch {
 

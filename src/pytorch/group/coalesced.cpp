@@ -1,5 +1,5 @@
 // The launch of what was collected.
-#include "pytorch/coalesced.hpp"
+#include "pytorch/group/coalesced.hpp"
 
 #include <algorithm>
 

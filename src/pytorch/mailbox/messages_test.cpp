@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "pytorch/fake_channels.hpp"
+#include "pytorch/mailbox/fake_channels.hpp"
 
 namespace sabot::pytorch {
 namespace {

@@ -1,5 +1,5 @@
 // Sending, receiving and ending of messages; matching is in matching.cpp.
-#include "pytorch/messages.hpp"
+#include "pytorch/mailbox/messages.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "pytorch/group.hpp"
+#include "pytorch/group/group.hpp"
 #include "pytorch/library.hpp"
 
 namespace sabot::pytorch {

@@ -1,9 +1,9 @@
 // Ending, waiting, and the texts of what takes too long.
-#include "pytorch/work.hpp"
+#include "pytorch/group/work.hpp"
 
 #include <ATen/record_function.h>
 
-#include "pytorch/group.hpp"
+#include "pytorch/group/group.hpp"
 
 namespace sabot::pytorch {
 namespace {

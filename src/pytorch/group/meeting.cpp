@@ -3,7 +3,7 @@
 //   sabot/id         the unique id, or "!" and why there is none
 //   sabot/failed     "rank R: why" of the first rank that could not make its communicator
 //   sabot/barrier/…  the monitored barriers
-#include "pytorch/meeting.hpp"
+#include "pytorch/group/meeting.hpp"
 
 #include <condition_variable>
 #include <cstring>

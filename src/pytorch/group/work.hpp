@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "pytorch/errors.hpp"
-#include "pytorch/recorder.hpp"
+#include "pytorch/group/recorder.hpp"
 
 namespace sabot::pytorch {
 

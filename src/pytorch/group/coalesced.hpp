@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "pytorch/launch.hpp"
+#include "pytorch/group/launch.hpp"
 
 namespace sabot::pytorch {
 

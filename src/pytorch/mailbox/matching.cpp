@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "pytorch/messages.hpp"
+#include "pytorch/mailbox/messages.hpp"
 
 namespace sabot::pytorch {
 namespace {
