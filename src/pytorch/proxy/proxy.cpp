@@ -1,4 +1,6 @@
 // Birth, execution and end: everything that is announced goes through run() or end() here.
+#include <Python.h>
+
 #include "pytorch/proxy/proxy.hpp"
 
 #include <unistd.h>
@@ -34,6 +36,22 @@ std::uint64_t identity_of(const Member& member, const std::string& backend) {
   const std::lock_guard<std::mutex> lock(mutex);
   return mix(hash, ++births[{hash, member.rank}]);
 }
+
+// A backend that dies joins its threads, and these take Python's lock to let go of tensors.
+class WithoutPythonLock {
+ public:
+  WithoutPythonLock() {
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) state_ = PyEval_SaveThread();
+  }
+  ~WithoutPythonLock() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutPythonLock(const WithoutPythonLock&) = delete;
+  WithoutPythonLock& operator=(const WithoutPythonLock&) = delete;
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
 
 void announce_creation(const Member& member, Place place) {
   for (const char* function : {"GetUniqueId", "CommInitRankConfig"}) {
@@ -80,14 +98,17 @@ void Proxy::open_comm(const void* parent) {
 }
 
 Proxy::~Proxy() {
+  const WithoutPythonLock unlocked;
   // A forked child has no part in the groups of its parent.
-  if (state_.load() != State::kOpen || pid_ != ::getpid()) return;
-  try {
-    end(State::kShutDown, "CommDestroy", [this] { inner_.reset(); }, here());
-  } catch (const std::exception& failure) {
-    TORCH_WARN("sabot: destroying group ", member_.group, ": ", failure.what());
-    library().comm_close(key());
+  if (state_.load() == State::kOpen && pid_ == ::getpid()) {
+    try {
+      end(State::kShutDown, "CommDestroy", [this] { inner_.reset(); }, here());
+    } catch (const std::exception& failure) {
+      TORCH_WARN("sabot: destroying group ", member_.group, ": ", failure.what());
+      if (state_.load() == State::kOpen) library().comm_close(key());
+    }
   }
+  inner_.reset();
 }
 
 void Proxy::check_usable(const char* title) const {
