@@ -22,6 +22,7 @@ import tempfile
 import time
 
 END_S = 60  # beyond the timeout: what torch's watchdog may take to give up
+RECORD_S = 1  # what the flight recorder may take after the exception
 
 
 def default_backend():
@@ -34,6 +35,12 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
+
+
+def reason(error):
+    """The first line of an exception, or what follows "Last error:", which says more."""
+    first, _, last = str(error).partition("Last error:\n")
+    return (last or first).splitlines()[0]
 
 
 def run_rank(options):
@@ -55,9 +62,10 @@ def run_rank(options):
             if device.type == "cuda":
                 torch.cuda.synchronize()
         except RuntimeError as error:
-            print(f"rank {rank}: all_reduce {number} failed after"
-                  f" {time.monotonic() - started:.0f} s: {type(error).__name__}:"
-                  f" {str(error).splitlines()[0]}", flush=True)
+            seconds = time.monotonic() - started
+            print(f"rank {rank}: all_reduce {number} failed after {seconds:.0f} s:"
+                  f" {type(error).__name__}: {reason(error)}", flush=True)
+            time.sleep(RECORD_S)
             os._exit(1)
     print(f"rank {rank}: has no more data after all_reduce {batches}", flush=True)
     time.sleep(options.timeout + END_S)  # evaluates, writes, …: anything without the others

@@ -81,7 +81,7 @@ class HangDetective(Examples):
             r"rank 0: all_reduce 5 failed after 3 s: DistBackendError: \[Rank 0\] Watchdog caught"
             r" collective operation timeout: WorkSabot\(SeqNum=5, OpType=ALLREDUCE, NumelIn=1024,"
             r" NumelOut=1024, Timeout\(ms\)=3000\) ran for \d+ milliseconds before timing out\."
-            r" Rank 1 has not entered it: its last collective is number 4 of this group, ours 5\.",
+            r" Rank 1 is behind: it has entered 4 collectives of this group, rank 0 5\.",
             r"flight recorder: rank 1 never entered number 5 of group 0, \w+:all_reduce; its last"
             r" is number 4; waiting: \[0\]")
 
