@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "pytorch/group/meeting.hpp"
+#include "pytorch/python_lock.hpp"
 
 namespace sabot::pytorch {
 namespace {
@@ -38,6 +39,7 @@ SabotBackend::SabotBackend(StoreRef store, std::shared_ptr<Group> group)
 }
 
 SabotBackend::~SabotBackend() {
+  const WithoutPythonLock unlocked;
   try {
     group_->close();
   } catch (const std::exception& failure) {

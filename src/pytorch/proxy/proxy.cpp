@@ -1,6 +1,4 @@
 // Birth, execution and end: everything that is announced goes through run() or end() here.
-#include <Python.h>
-
 #include "pytorch/proxy/proxy.hpp"
 
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "pytorch/library.hpp"
+#include "pytorch/python_lock.hpp"
 
 namespace sabot::pytorch::proxy {
 namespace {
@@ -36,22 +35,6 @@ std::uint64_t identity_of(const Member& member, const std::string& backend) {
   const std::lock_guard<std::mutex> lock(mutex);
   return mix(hash, ++births[{hash, member.rank}]);
 }
-
-// A backend that dies joins its threads, and these take Python's lock to let go of tensors.
-class WithoutPythonLock {
- public:
-  WithoutPythonLock() {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) state_ = PyEval_SaveThread();
-  }
-  ~WithoutPythonLock() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-  }
-  WithoutPythonLock(const WithoutPythonLock&) = delete;
-  WithoutPythonLock& operator=(const WithoutPythonLock&) = delete;
-
- private:
-  PyThreadState* state_ = nullptr;
-};
 
 void announce_creation(const Member& member, Place place) {
   for (const char* function : {"GetUniqueId", "CommInitRankConfig"}) {
