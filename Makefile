@@ -97,6 +97,7 @@ bench-torch: torch  ## measure torch.distributed over Sabot against gloo
 
 conformance-torch: torch  ## PyTorch's own distributed tests, with name-gated ones answered too
 	@PYTHONPATH=$(staged)/python $(torch_python) tests/torch/conformance.py check --answers
+	@PYTHONPATH=$(staged)/python $(torch_python) tests/torch/conformance.py check --backend sabot:gloo
 
 fuzz:  ## let each fuzzer search for FUZZ_SECONDS (default 60), beyond its corpus
 	@tools/install-dependencies build fuzz
