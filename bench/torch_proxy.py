@@ -1,4 +1,4 @@
-"""Measures what a proxy adds to a call of torch.distributed, and writes build/bench/torch_proxy.json.
+"""Measures what a proxy adds to a call of torch.distributed; writes build/bench/torch_proxy.json.
 
     PYTHONPATH=build/sabot/python build/venv/bin/python bench/torch_proxy.py [--quick]
 

@@ -13,7 +13,10 @@ namespace sabot::pytorch {
 class WithoutPythonLock {
  public:
   WithoutPythonLock() {
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) state_ = PyEval_SaveThread();
+    // Not Py_IsInitialized(): while the interpreter ends it says no, and the lock is still held.
+    if (PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0) {
+      state_ = PyEval_SaveThread();
+    }
   }
   ~WithoutPythonLock() {
     if (state_ != nullptr) PyEval_RestoreThread(state_);

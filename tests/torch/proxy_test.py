@@ -16,6 +16,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -231,6 +232,7 @@ class Results(unittest.TestCase):
                 say(told(dist.all_reduce, torch.zeros(2), dist.ReduceOp.BAND, group=group))
                 say(told(backend.allreduce, [torch.zeros(2), torch.zeros(2).half()]))
                 say(told(backend.send, [], 1, 0))
+            told(dist.barrier)  # nobody goes while another one still connects
             say("\n".join(["log:", *calls(folder, rank)]))
 
         for outcome in job.run_ranks(2, body):
@@ -283,8 +285,9 @@ class Announced(unittest.TestCase):
 
     def test_each_operation_is_one_call(self):
         wanted = {"all_gather", "all_gather_into_tensor", "all_reduce_coalesced", "gather",
-                  "scatter", "reduce_scatter", "all_to_all_single", "all_to_all", "ring", "sparse",
-                  "barrier", "broadcast", "reduce", "all_reduce SUM", "all_reduce BOR"}
+                  "scatter", "reduce_scatter", "all_to_all_single", "all_to_all_single_uneven",
+                  "ring", "sparse", "barrier", "broadcast", "reduce", "all_reduce SUM",
+                  "all_reduce BOR"}
 
         def body(rank, folder):
             job.join(rank, folder, 2, backend="sabot:gloo")
@@ -304,7 +307,7 @@ class Announced(unittest.TestCase):
             "Recv #1 count=4 int32 peer=1 comm=c0",
             "ReduceScatter #1 count=3 int32 sum comm=c0",
             "AlltoAll #1 count=2 int32 comm=c0",
-            "AlltoAll #2 count=2 int32 comm=c0",
+            "AlltoAll #2 count=1 int32 comm=c0",
             "Send #2 count=4 int32 peer=1 comm=c0",
             "Recv #2 count=4 int32 peer=1 comm=c0",
             "AllReduce #2 count=2 int32 sum comm=c0 in-place",
@@ -479,15 +482,18 @@ class Faults(unittest.TestCase):
             model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
             with sabot.inject("AllReduce", error="RemoteError", required=True):
                 say(told(lambda: model(torch.ones(1, 4)).sum().backward()))
+            told(dist.barrier)
 
         for outcome in self.expect_ranks(2, body):
-            self.assertRegex(outcome.text, r"^DistBackendError: NCCL error in: .*\nncclRemoteError:")
+            self.assertRegex(outcome.text,
+                             r"^DistBackendError: NCCL error in: .*\nncclRemoteError:")
 
     def test_the_faults_of_a_run_fire_and_stand_in_its_journal(self):
         def body(rank, folder):
             run = pathlib.Path(folder) / "run"
             run.mkdir(exist_ok=True)
-            os.environ.update(SABOT_QUIET="1", SABOT_RUN_FOLDER=str(run), RANK=str(rank), WORLD_SIZE="2",
+            os.environ.update(SABOT_QUIET="1", SABOT_RUN_FOLDER=str(run), RANK=str(rank),
+                              WORLD_SIZE="2",
                               SABOT_FAULT="AllReduce[rank=1,nth=2]=error(SystemError)")
             job.join(rank, folder, 2, backend="sabot-gloo")
             say(told(dist.all_reduce, torch.ones(3)) == "")
@@ -531,7 +537,7 @@ class Faults(unittest.TestCase):
             around_sabot()
             job.join(rank, folder, 2, backend="around")
             backend = dist.group.WORLD._get_backend(CPU)
-            say(backend.supports_coalescing, backend.supports_splitting)
+            say(backend.supports_coalescing)
             for at in ("before", "after"):
                 values = [torch.full((2,), 1.0 + rank) for _ in range(2)]
                 with sabot.inject("AllReduce", nth=1, at=at, error="SystemError", required=True):
@@ -548,7 +554,7 @@ class Faults(unittest.TestCase):
 
         for outcome in self.expect_ranks(2, body):
             self.assertEqual(outcome.lines, [
-                "True True", "", "DistBackendError", "", "DistBackendError",
+                "True", "", "DistBackendError", "", "DistBackendError",
                 "[[3.0, 3.0], [3.0, 3.0]]", "[2.0, 2.0]"], outcome)
 
 
@@ -571,8 +577,8 @@ class End(unittest.TestCase):
         outcomes = job.run_ranks(2, body)
         for rank, outcome in enumerate(outcomes):
             self.assertEqual(outcome.lines, [
-                "  ", f"DistBackendError: The process group was destroyed on rank {rank}; sabot:gloo"
-                " cannot execute all_reduce", " False"], outcome)
+                "  ", f"DistBackendError: The process group was destroyed on rank {rank};"
+                " sabot:gloo cannot execute all_reduce", " False"], outcome)
 
     def test_a_backend_that_a_program_holds_on_to_ends_well(self):
         def body(rank, folder):
@@ -596,8 +602,8 @@ class End(unittest.TestCase):
             say(told(dist.destroy_process_group))
 
         self.expect_lines(
-            2, body, "DistBackendError: NCCL communicator was aborted on rank N. Original reason for"
-            " failure was: the application aborted it; sabot:gloo cannot execute barrier", "")
+            2, body, "DistBackendError: NCCL communicator was aborted on rank N. Original reason"
+            " for failure was: the application aborted it; sabot:gloo cannot execute barrier", "")
 
     def test_a_fault_in_the_destruction_is_raised_and_the_group_can_be_destroyed_again(self):
         def body(rank, folder):
@@ -651,9 +657,8 @@ class Passed(unittest.TestCase):
             for group in (dist.new_group(backend="gloo"), ours):
                 backend = group._get_backend(CPU)
                 dist.all_reduce(torch.ones(1), group=group)
-                say(backend.rank(), backend.size(), backend.supports_splitting,
-                    backend.supports_coalescing, backend.supports_time_estimate,
-                    backend._get_sequence_number_for_group(),
+                say(backend.rank(), backend.size(), backend.supports_coalescing,
+                    backend.supports_time_estimate, backend._get_sequence_number_for_group(),
                     told(backend._start_coalescing).replace("sabot:", ""),
                     told(backend.set_timeout, datetime.timedelta(seconds=9)))
                 work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
@@ -689,6 +694,100 @@ class Passed(unittest.TestCase):
         self.assertEqual(outcome.lines, [
             f"SabotError: cannot create 'sabot:nccl': this torch {torch.__version__} has no backend"
             " 'nccl' to wrap; it has gloo", "False"], outcome)
+
+
+ON_GPU = """if True:
+    import datetime, sys, torch, torch.distributed as dist, sabot
+    rank, size, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
+    dist.init_process_group("sabot-nccl", init_method=f"file://{store}", rank=rank,
+                            world_size=size, device_id=device)
+    control = dist.new_group(backend="nccl")
+
+    def told(action):
+        try:
+            action()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    def every(group):
+        def ones(elements):
+            return torch.arange(elements, device=device) + 1.0 + rank
+        a, b, c, d = ones(4), ones(4), ones(3 * size), torch.zeros(3, device=device)
+        lists, wide = [torch.zeros_like(a) for _ in range(size)], torch.zeros(4 * size).to(device)
+        dist.all_reduce(a, group=group)
+        dist.broadcast(b, 0, group=group)
+        dist.reduce_scatter_tensor(d, c, group=group)
+        dist.all_gather(lists, a, group=group)
+        dist.all_gather_into_tensor(wide, b, group=group)
+        swapped = torch.zeros_like(c)
+        dist.all_to_all_single(swapped, c, group=group)
+        both = [ones(2), ones(5)]
+        with dist._coalescing_manager(group, device, async_ops=True) as works:
+            for tensor in both:
+                dist.all_reduce(tensor, group=group)
+        works.wait()
+        ring = torch.zeros(2, device=device)
+        if size > 1:
+            pair = [dist.P2POp(dist.isend, ones(2), (rank + 1) % size, group),
+                    dist.P2POp(dist.irecv, ring, (rank - 1) % size, group)]
+            for work in dist.batch_isend_irecv(pair):
+                work.wait()
+        dist.barrier(group=group)
+        torch.cuda.synchronize()
+        return torch.cat([a, b, d, *lists, wide, swapped, *both, ring])
+
+    print("same", torch.equal(every(control), every(dist.group.WORLD)))
+    model = torch.nn.Linear(4, 1).to(device)
+    replica = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    replica(torch.ones(2, 4, device=device)).sum().backward()
+    print("gradient", model.weight.grad.isfinite().all().item())
+    for at in ("before", "after"):
+        value = torch.ones(2, device=device)
+        with sabot.inject("AllReduce", at=at, error="SystemError", required=True):
+            print(at, told(lambda: dist.all_reduce(value)).split(",")[0].split(":")[0],
+                  (value / size).tolist() == [1.0, 1.0])
+    backend = dist.group.WORLD._get_backend(device)
+    with sabot.inject("AllReduce", error="SystemError", required=True):
+        backend._start_coalescing()
+        print("within", told(lambda: [backend.allreduce([torch.ones(1, device=device)])]))
+        print("end", told(backend._end_coalescing).split(":")[0])
+    for part in (dist.new_group([0]), dist.new_group(list(range(size)), backend="nccl")):
+        if part is not dist.GroupMember.NON_GROUP_MEMBER:
+            dist.barrier(group=part)
+    print("value", (torch.ones(1, device=device) * 2).item(), told(dist.destroy_process_group))
+"""
+
+
+@unittest.skipUnless(dist.is_nccl_available() and os.path.exists("/dev/nvidia0"), "no GPU")
+class Nccl(unittest.TestCase):
+    """Around torch's own NCCL backend, with as many GPUs as there are, two at most."""
+
+    maxDiff = None
+
+    def test_a_proxy_around_nccl_does_what_nccl_does_and_can_be_faulted(self):
+        size = min(2, len([name for name in os.listdir("/dev") if re.match(r"nvidia\d+$", name)]))
+        with tempfile.TemporaryDirectory() as folder:
+            outcomes = [None] * size
+
+            def run(rank):
+                outcomes[rank] = job.command(
+                    [sys.executable, "-c", ON_GPU, rank, size, f"{folder}/store"], 120,
+                    TORCH_CPP_LOG_LEVEL="ERROR", PYTHONWARNINGS="ignore", NCCL_NVLS_ENABLE="0")
+
+            threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        for outcome in outcomes:
+            self.assertEqual(outcome.status, 0, outcome)
+            self.assertEqual(outcome.lines, [
+                "same True", "gradient True", f"before DistBackendError {size == 1}",
+                "after DistBackendError True", "within ", "end DistBackendError", "value 2.0 "],
+                outcome)
 
 
 if __name__ == "__main__":

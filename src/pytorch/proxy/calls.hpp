@@ -1,4 +1,5 @@
-// What NCCL would get for an operation of torch: sizes and types from tensors, codes from exceptions.
+// What NCCL would get for an operation of torch: sizes and types from tensors, codes from
+// exceptions.
 //
 // Nothing here refuses or throws: the wrapped backend says what is wrong with its arguments. What
 // cannot be told is announced as unknown.

@@ -71,9 +71,9 @@ ErrorOf<::c10d::Backend> Proxy::getError() {
   return SABOT_FORWARD(*inner_, ErrorOf<::c10d::Backend>{}, getError);
 }
 
-bool Proxy::supportsSplitting() const {
-  return SABOT_FORWARD(*inner_, false, supportsSplitting);
-}
+// split() itself is passed on. But whoever says yes here is taken by torch for an NCCL backend when
+// a subgroup is made: it is asked for perform_nocolor_split and put into NCCL's options.
+bool Proxy::supportsSplitting() const { return false; }
 
 bool Proxy::supportsCoalescing() const {
   return SABOT_FORWARD(*inner_, false, supportsCoalescing);
