@@ -662,6 +662,7 @@ class Passed(unittest.TestCase):
                     told(backend._start_coalescing).replace("sabot:", ""),
                     told(backend.set_timeout, datetime.timedelta(seconds=9)))
                 work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
+                work.wait()
                 say(work.get_future().wait()[0].item(), work.is_completed())
 
         for outcome in job.run_ranks(2, body):
