@@ -41,7 +41,7 @@ Announced::~Announced() {
 void Announced::leave() {
   is_open_ = false;
   const ncclResult_t result = library().call_leave(&call_, ncclSuccess);
-  if (result != ncclSuccess) [[unlikely]]
+  if (!is_success(result)) [[unlikely]]
     throw_error(result, text_, style_, place_);
 }
 

@@ -24,7 +24,7 @@ ncclComm_t split_beneath(ncclComm_t comm, int rank) {
 }  // namespace
 
 c10::intrusive_ptr<SabotBackend> SabotBackend::create(StoreRef store, Member member) {
-  const ncclComm_t comm = meet(store, member);
+  const ncclComm_t comm = meet(*store, member);
   const int rank = member.rank;
   auto group = Group::make(std::move(member), comm, split_beneath(comm, rank));
   return c10::make_intrusive<SabotBackend>(std::move(store), std::move(group));
@@ -65,6 +65,7 @@ c10::intrusive_ptr<::c10d::Backend> SabotBackend::split(
   member.size = static_cast<int>(ranks.size());
   member.group = options->group_name;
   member.timeout = group_->timeout_or(options->timeout);
+  member.session = parent.session + "/" + std::to_string(++splits_);
   for (const int rank : ranks) {
     const auto index = static_cast<std::size_t>(rank);
     member.global_ranks.push_back(index < parent.global_ranks.size() ? parent.global_ranks[index]
@@ -81,8 +82,9 @@ c10::intrusive_ptr<SabotBackend::Options> SabotBackend::getBackendOptions() {
 
 void SabotBackend::monitoredBarrier(const ::c10d::BarrierOptions& options, bool all_ranks) {
   group_->check_usable();
+  const bool is_unset = options.timeout == ::c10d::kUnsetTimeout;
   monitored_barrier(*store_, group_->member(), ++monitored_barriers_,
-                    group_->timeout_or(options.timeout), all_ranks);
+                    is_unset ? group_->timeout_or(options.timeout) : options.timeout, all_ranks);
 }
 
 void SabotBackend::startCoalescing() { coalesced_ = std::make_unique<Coalesced>(); }

@@ -95,6 +95,7 @@ class SabotBackend final : public ::c10d::Backend {
   std::shared_ptr<Group> group_;
   at::Tensor barrier_;  // the one element that a barrier reduces
   std::uint64_t monitored_barriers_ = 0;
+  std::uint64_t splits_ = 0;
   std::unique_ptr<Coalesced> coalesced_;  // between startCoalescing and endCoalescing
 };
 

@@ -71,7 +71,7 @@ void throw_error(ncclResult_t code, const std::string& last_error, Style style, 
 }
 
 void check(ncclResult_t code, ncclComm_t comm, Style style, Place place) {
-  if (code == ncclSuccess) [[likely]]
+  if (is_success(code)) [[likely]]
     return;
   throw_error(code, library().GetLastError(comm), style, place);
 }

@@ -37,7 +37,12 @@ std::exception_ptr backend_error(const std::string& text);
 std::exception_ptr make_error(ncclResult_t code, const std::string& last_error, Style style,
                               Place place);
 
-// Throws unless the code is ncclSuccess; the text is that of the calling thread's last error.
+// As torch's NCCL backend sees it: a communicator that blocks has nothing in progress.
+constexpr bool is_success(ncclResult_t code) {
+  return code == ncclSuccess || code == ncclInProgress;
+}
+
+// Throws unless the code is success; the text is that of the calling thread's last error.
 void check(ncclResult_t code, ncclComm_t comm, Style style = Style::kBackendError,
            Place place = here());
 

@@ -54,10 +54,10 @@ ncclResult_t exchange(const std::vector<Buffer>& out, const std::vector<Buffer>&
       if (peer < out.size() && out[peer].count > 0) {
         code = library().Send(out[peer].data, out[peer].count, out[peer].type, rank, comm, stream);
       }
-      if (code == ncclSuccess && peer < in.size() && in[peer].count > 0) {
+      if (is_success(code) && peer < in.size() && in[peer].count > 0) {
         code = library().Recv(in[peer].data, in[peer].count, in[peer].type, rank, comm, stream);
       }
-      if (code != ncclSuccess) return code;
+      if (!is_success(code)) return code;
     }
     return ncclSuccess;
   });

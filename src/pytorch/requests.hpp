@@ -61,7 +61,7 @@ ncclResult_t each(std::size_t count, Call call) {
   return grouped([&] {
     for (std::size_t i = 0; i < count; ++i) {
       const ncclResult_t code = call(i);
-      if (code != ncclSuccess) return code;
+      if (!is_success(code)) return code;
     }
     return ncclSuccess;
   });

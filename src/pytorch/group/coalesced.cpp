@@ -34,7 +34,7 @@ WorkRef Coalesced::launch_all(Group& group) {
     return grouped([&] {
       for (const Call& call : calls_) {
         const ncclResult_t code = call(comm, stream);
-        if (code != ncclSuccess) return code;
+        if (!is_success(code)) return code;
       }
       for (const auto& post : messages_) parts.push_back(post());
       return ncclSuccess;

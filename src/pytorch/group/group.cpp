@@ -24,7 +24,7 @@ Group::Group(Member member, ncclComm_t comm, ncclComm_t beneath)
       comm_(comm),
       beneath_(beneath),
       mailbox_(std::make_unique<Mailbox>(beneath, member_.rank, member_.size, type_name)),
-      recorded_as_(Recorder::get().add_group(member_.group, "sabot", member_.global_ranks)),
+      recorded_as_(Recorder::get().add_group(member_.group, member_.rank, member_.global_ranks)),
       timeout_ms_(member_.timeout.count()),
       pid_(::getpid()) {}
 
@@ -50,6 +50,7 @@ void Group::begin(Flight& flight, const Request& request, bool is_p2p) {
   Recorder::Operation operation;
   operation.title = request.title;
   operation.is_p2p = is_p2p;
+  operation.peer = request.peer;
   flight.sequence = is_p2p ? next_p2p() : next_collective();
   operation.p2p = messages_.load();
   operation.collective = collectives_.load();
@@ -160,14 +161,18 @@ void Group::note_overdue(const Flight& flight, Clock::time_point now) {
   library().comm_fail(beneath_, culprit, text.c_str());
 }
 
-void Group::inspect(Clock::time_point now) {
-  if (is_closed_.load()) return;
-  Flight overdue;
-  while (flights_.take_overdue(now, overdue)) note_overdue(overdue, now);
+void Group::record_failure() {
   ncclResult_t state = ncclSuccess;
   const bool failed = library().beneath.CommGetAsyncError(comm_, &state) == ncclSuccess &&
                       state != ncclSuccess && state != ncclInProgress;
   if (failed && !is_recorded_.exchange(true)) write_recorder();
+}
+
+void Group::inspect(Clock::time_point now) {
+  if (is_closed_.load()) return;
+  Flight overdue;
+  while (flights_.take_overdue(now, overdue)) note_overdue(overdue, now);
+  record_failure();
 }
 
 }  // namespace sabot::pytorch

@@ -28,6 +28,7 @@ struct Member {
   std::string group;  // torch's name of it
   std::vector<std::int64_t> global_ranks;
   std::chrono::milliseconds timeout{0};
+  std::string session;  // this life of the group, where the store remembers earlier ones
 
   int global_rank() const {
     const auto index = static_cast<std::size_t>(rank);
@@ -45,6 +46,7 @@ struct Request {
   c10::ArrayRef<at::Tensor> outputs;
   Style style = Style::kBackendError;
   Place place = here();
+  int peer = -1;  // of a message; -1: any source
 };
 
 class Group : public std::enable_shared_from_this<Group> {
@@ -86,6 +88,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr failure_of(const std::string& text) const;
   // Writes torch's flight recorder file.
   void write_recorder();
+  // The same, once, if the communicator has failed: before anybody is told, who might then exit.
+  void record_failure();
 
   // Ends everything under way, now.
   void abort(const std::string& reason);

@@ -8,6 +8,7 @@ void Pending::complete(void* raw, ncclResult_t outcome, const char* text) {
   self->group->end(self->flight, outcome == ncclSuccess);
   std::exception_ptr failed;
   if (outcome != ncclSuccess) {
+    self->group->record_failure();
     failed = self->group->explain(outcome, text, self->flight, self->style, self->place);
   } else if (self->after) {
     try {
@@ -29,8 +30,9 @@ void follow(std::unique_ptr<Pending> pending, cudaStream_t stream) {
 
 void throw_failed(Group& group, ncclResult_t code, const Flight& flight, Style style,
                   Place place) {
-  std::rethrow_exception(
-      group.explain(code, library().GetLastError(group.comm()), flight, style, place));
+  const std::string last_error = library().GetLastError(group.comm());
+  group.record_failure();
+  std::rethrow_exception(group.explain(code, last_error, flight, style, place));
 }
 
 }  // namespace sabot::pytorch

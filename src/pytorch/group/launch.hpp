@@ -43,8 +43,8 @@ WorkRef run_now(Group& group, const Request& request, Issue& issue, const After&
   Flight flight;
   group.begin(flight, request, false);
   const ncclResult_t code = issue(group.comm(), nullptr);
-  group.end(flight, code == ncclSuccess);
-  if (code != ncclSuccess) [[unlikely]]
+  group.end(flight, is_success(code));
+  if (!is_success(code)) [[unlikely]]
     throw_failed(group, code, flight, request.style, request.place);
   if (after) after();
   work->end();
@@ -70,7 +70,7 @@ WorkRef run_behind(Group& group, const Request& request, Issue& issue, After aft
   const ncclResult_t code = issue(group.comm(), stream);
   // A call that failed may have queued its operation all the same; buffers are kept until it ran.
   follow(std::move(pending), stream);
-  if (code != ncclSuccess) [[unlikely]]
+  if (!is_success(code)) [[unlikely]]
     throw_failed(group, code, flight, request.style, request.place);
   return work;
 }
@@ -86,10 +86,10 @@ WorkRef launch(Group& group, const Request& request, Issue issue, After after = 
 template <typename Calls>
 ncclResult_t grouped(Calls calls) {
   const ncclResult_t opened = library().GroupStart();
-  if (opened != ncclSuccess) return opened;
+  if (!is_success(opened)) return opened;
   const ncclResult_t within = calls();
   const ncclResult_t ended = library().GroupEnd();
-  return within != ncclSuccess ? within : ended;
+  return is_success(within) ? ended : within;
 }
 
 }  // namespace sabot::pytorch

@@ -11,12 +11,10 @@
 
 namespace sabot::pytorch {
 
-using StoreRef = c10::intrusive_ptr<::c10d::Store>;
-
-// Makes this rank's communicator. Waits for every rank at most the member's timeout. Throws
-// DistBackendError that names the ranks that did not come, or the rank that failed and why: a rank
-// that fails tells the others, so that nobody waits for it.
-ncclComm_t meet(const StoreRef& store, const Member& member);
+// Makes this rank's communicator and fills in member.session. Waits for every rank at most the
+// member's timeout. Throws DistBackendError that names the ranks that did not come, or the rank that
+// failed and why: a rank that fails tells the others, so that nobody waits for it.
+ncclComm_t meet(::c10d::Store& store, Member& member);
 
 // torch's monitored barrier, number `round` of this group: rank 0 waits for the others, one after
 // the other or (all_ranks) for all. Throws DistBackendError naming who did not come.

@@ -82,10 +82,10 @@ Recorder& Recorder::get() {
 
 Recorder::Recorder() { rows_.resize(static_cast<std::size_t>(std::max(rows_wanted(), 0))); }
 
-int Recorder::add_group(const std::string& name, const std::string& description,
+int Recorder::add_group(const std::string& name, int rank,
                         const std::vector<std::int64_t>& global_ranks) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  groups_.push_back({name, description, global_ranks});
+  groups_.push_back({name, "sabot", rank, global_ranks});
   return static_cast<int>(groups_.size()) - 1;
 }
 
@@ -134,6 +134,17 @@ void Recorder::end(std::uint64_t number, bool succeeded) {
   of.completed = std::max(of.completed, row.operation.collective);
 }
 
+// torch's analysis takes operations for what they are only under NCCL's names: "nccl:all_reduce",
+// "nccl:send 0->1", "nccl:recv 0<-1".
+std::string Recorder::name_of(const Row& row, const Group& group) {
+  const std::string title = row.operation.title;
+  const std::string operation = title.substr(title.find(':') + 1);
+  if (!row.operation.is_p2p) return "nccl:" + operation;
+  const bool sends = operation == "send";
+  return std::string(sends ? "nccl:send " : "nccl:recv ") + std::to_string(group.rank) +
+         (sends ? "->" : "<-") + std::to_string(row.operation.peer);
+}
+
 c10::IValue Recorder::dump_row(const Row& row) const {
   const Group& group = groups_[static_cast<std::size_t>(row.group)];
   Dict out = new_dict();
@@ -146,7 +157,7 @@ c10::IValue Recorder::dump_row(const Row& row) const {
   out.insert("collective_seq_id", static_cast<std::int64_t>(row.operation.collective));
   out.insert("p2p_seq_id", static_cast<std::int64_t>(row.operation.p2p));
   out.insert("op_id", static_cast<std::int64_t>(row.operation.collective + row.operation.p2p));
-  out.insert("profiling_name", std::string(row.operation.title));
+  out.insert("profiling_name", name_of(row, group));
   out.insert("time_created_ns", row.created_ns);
   dump_tensors(out, "input_sizes", "input_dtypes", row.inputs, shape, type);
   dump_tensors(out, "output_sizes", "output_dtypes", row.types.size() - row.inputs, shape, type);

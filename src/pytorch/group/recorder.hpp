@@ -27,6 +27,7 @@ class Recorder {
 
   struct Operation {
     const char* title = "";  // "sabot:all_reduce"
+    int peer = -1;           // of a message; -1: any source
     std::uint64_t collective = 0;  // its number in the group, 0 = point to point
     std::uint64_t p2p = 0;
     bool is_p2p = false;
@@ -38,7 +39,7 @@ class Recorder {
   static Recorder& get();
 
   // A group of this process; the number identifies it in rows.
-  int add_group(const std::string& name, const std::string& description,
+  int add_group(const std::string& name, int rank,
                 const std::vector<std::int64_t>& global_ranks);
   // Returns the number of the row, kNoRow while switched off.
   std::uint64_t begin(int group, const Operation& operation);
@@ -64,6 +65,7 @@ class Recorder {
   struct Group {
     std::string name;
     std::string description;
+    int rank;
     std::vector<std::int64_t> global_ranks;
     std::uint64_t enqueued = 0;
     std::uint64_t completed = 0;
@@ -71,6 +73,7 @@ class Recorder {
 
   Recorder();
   static void describe(Row& row, const Operation& operation);
+  static std::string name_of(const Row& row, const Group& group);
   c10::IValue dump_row(const Row& row) const;
   c10::IValue dump_groups() const;
   c10::IValue dump_status() const;

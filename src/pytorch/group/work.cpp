@@ -130,6 +130,7 @@ std::exception_ptr JointWork::exception() const {
 
 bool JointWork::wait(std::chrono::milliseconds timeout) {
   for (const auto& part : parts_) part->wait(timeout);
+  synchronize();
   return true;
 }
 

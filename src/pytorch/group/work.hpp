@@ -75,7 +75,6 @@ class SabotWork final : public ::c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   int sourceRank() const override { return source_; }
   std::uint64_t getSequencenumber() const override { return sequence_; }
-  void synchronize() override {}
 
  private:
   std::shared_ptr<Group> group_;
@@ -100,7 +99,6 @@ class JointWork final : public ::c10d::Work {
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   std::vector<at::Tensor> result() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-  void synchronize() override {}
 
  private:
   std::vector<c10::intrusive_ptr<::c10d::Work>> parts_;
