@@ -1,7 +1,7 @@
-"""Running the C++ compiler over the sources of the extension, two at a time.
+"""Running the C++ compiler over the sources of the extension, several at a time.
 
-A compiler of torch's headers needs close to a gigabyte, so more at once would hurt the small
-machines that a first import happens on. Warnings of torch's headers are not the user's affair: they
+A compiler of torch's headers needs close to a gigabyte, so memory bounds their number as much as
+processors do: a first import happens on small machines too. Warnings of torch's headers are not the user's affair: they
 are included as system headers. What a failing compiler printed is in the error.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import os
 import pathlib
 import shlex
 import shutil
@@ -16,7 +17,9 @@ import subprocess
 
 from sabot import _knobs, _target
 
-_PARALLEL = 2
+_PARALLEL_MIN = 2
+_PARALLEL_MAX = 8
+_COMPILER_BYTES = 1 << 30
 _TIMEOUT_S = 900
 _SHOWN_LINES = 8
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
@@ -61,7 +64,7 @@ def run(job: Job, name: str) -> pathlib.Path:
                for index, source in enumerate(job.sources)]
     commands = [[*compiler, *_compile_words(job), "-c", str(source), "-o", str(made)]
                 for source, made in zip(job.sources, objects)]
-    with concurrent.futures.ThreadPoolExecutor(_PARALLEL) as pool:
+    with concurrent.futures.ThreadPoolExecutor(_parallel()) as pool:
         pending = [pool.submit(_execute, command) for command in commands]
         try:
             for future in pending:
@@ -74,6 +77,13 @@ def run(job: Job, name: str) -> pathlib.Path:
     _execute([*compiler, "-shared", "-pthread", *map(str, objects), *_link_words(job.target), "-o",
               str(made)])
     return made
+
+
+def _parallel() -> int:
+    """How many compilers this machine has room for."""
+    free_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    room = min(len(os.sched_getaffinity(0)), free_bytes // _COMPILER_BYTES)
+    return max(_PARALLEL_MIN, min(room, _PARALLEL_MAX))
 
 
 def _compile_words(job: Job) -> list[str]:

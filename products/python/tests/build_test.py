@@ -117,7 +117,7 @@ class Build(BuildTest):
         for rank in ranks:
             self.assertIn("#error no good", self.finish(rank).err)
 
-    def test_compiles_two_sources_at_a_time_and_links_them(self):
+    def test_compiles_several_sources_and_links_them(self):
         self.write("tree/python/sabot/csrc/pytorch/part/other.cpp", "int other() { return 1; }\n")
         compiler = self.counting_compiler()
         self.assertEqual(self.printed(LOAD, **compiler), "42\n")
