@@ -4,8 +4,9 @@
 
 Each row is a job of two ranks under `sabot run` that trains a small model for six steps: without a
 fault, with an error at a collective of a late step, and with an error at the creation of the
-communicator. A row states how many steps were done, what Python raised on the rank that was hit,
-and how often the fault fired. Backends that the installed torch lacks are left out, by name.
+communicator. The proxy sabot:nccl does DDP without `sabot run`: nothing is preloaded there. A row
+states how many steps were done, what Python raised on the rank that was hit, and how often the
+fault fired. Backends that the installed torch lacks are left out, by name.
 Exit status 1 if a calm job fails or a fault does not fire.
 """
 
@@ -20,7 +21,7 @@ import tempfile
 
 STEPS = 6
 JOB_SECONDS = 90
-BACKENDS = ["nccl", "nccl2"]
+BACKENDS = ["nccl", "nccl2", "sabot:nccl"]
 # Fault on rank 1; the collectives are those that the wrapper makes in a step.
 FAULTS = {
     "ddp": ["AllReduce[rank=1,nth=4]=error(SystemError)",
@@ -104,14 +105,28 @@ def job(kind, backend):
 
 
 def observe(options, kind, backend, fault):
-    words = [options.sabot, "run", "--engine", "real"] + (["--fault", fault] if fault else [])
-    words += ["--", sys.executable, __file__, options.sabot, "--job", kind, "--backends", backend]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=JOB_SECONDS, check=False)
+    words = [sys.executable, __file__, options.sabot, "--job", kind, "--backends", backend]
+    with tempfile.TemporaryDirectory(prefix="torch-training-") as folder:
+        environment = dict(os.environ)
+        if is_proxy(backend):
+            environment.update(SABOT_RUN_FOLDER=folder, **({"SABOT_FAULT": fault} if fault else {}))
+            for part in ("attach", "journal", "budget", "tally"):
+                pathlib.Path(folder, part).mkdir()
+        else:
+            words = [options.sabot, "run", "--engine", "real", "--run-folder", folder,
+                     *(["--fault", fault] if fault else []), "--", *words]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=JOB_SECONDS,
+                              check=False, env=environment)
+        journal = [line for path in pathlib.Path(folder).glob("journal/*")
+                   for line in path.read_text().splitlines()]
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    fired = re.search(r"fired (\d+)", done.stderr)
     if not lines:
         raise RuntimeError(f"{kind} over {backend}: no result\n{done.stdout}\n{done.stderr}")
-    return json.loads(lines[-1]), int(fired.group(1)) if fired else 0
+    return json.loads(lines[-1]), len(journal)
+
+
+def is_proxy(backend):
+    return backend.startswith("sabot:")
 
 
 def available(backend):
@@ -128,6 +143,8 @@ def rows(options):
             yield ["all", backend, "", "this torch does not have it", "", ""], True
             continue
         for kind, faults in FAULTS.items():
+            if is_proxy(backend) and kind != "ddp":
+                continue
             for fault in ["", *faults]:
                 (_, hit), fired = observe(options, kind, backend, fault)
                 steps = len(hit["losses"]) if hit else 0

@@ -12,8 +12,8 @@
 namespace sabot::pytorch {
 
 // Makes this rank's communicator and fills in member.session. Waits for every rank at most the
-// member's timeout. Throws DistBackendError that names the ranks that did not come, or the rank that
-// failed and why: a rank that fails tells the others, so that nobody waits for it.
+// member's timeout. Throws DistBackendError that names the ranks that did not come, or the rank
+// that failed and why: a rank that fails tells the others, so that nobody waits for it.
 ncclComm_t meet(::c10d::Store& store, Member& member);
 
 // torch's monitored barrier, number `round` of this group: rank 0 waits for the others, one after
