@@ -1,6 +1,6 @@
 // A store may outlive the processes: after a restart by torchrun it still has the keys of the
-// attempt before. So every rank comes with a token of its own, and nothing is believed that does not
-// carry the tokens of those who are here now:
+// attempt before. So every rank comes with a token of its own, and nothing is believed that does
+// not carry the tokens of those who are here now:
 //   sabot/here/R           rank R's token
 //   sabot/offer            rank 0's: its token, the tokens it saw, and the unique id or why none
 //   sabot/taken/R          rank R has seen its token in the offer: both tokens
