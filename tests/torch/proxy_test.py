@@ -20,7 +20,8 @@ import threading
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
 
 import job  # noqa: E402
@@ -66,127 +67,143 @@ def calls(folder, rank):
     return [re.sub(rf"^\[sabot\] rank {rank} | stream=0x0", "", line) for line in lines]
 
 
-def operations(rank, size, dtype):
-    """(name, body(group) -> tensors that must have gloo's values); rank and size of the group."""
-    def tensor(elements, base=1):
-        return (torch.arange(elements) + base + 3 * rank).to(dtype)
+class Operations:
+    """Every operation on tensors of one type; each returns what must have gloo's values."""
 
-    def zeros(elements):
-        return torch.zeros(elements, dtype=dtype)
+    REDUCTIONS = ("SUM", "PRODUCT", "MIN", "MAX", "AVG", "BAND", "BOR", "BXOR")
 
-    def changed(function, *arguments, **options):
-        def body(group):
-            subject = tensor(6)
-            function(subject, *arguments, group=group, **options)
-            return [subject]
-        return body
+    def __init__(self, rank, size, dtype):
+        self.rank, self.size, self.dtype = rank, size, dtype
 
-    def all_gather(group):
-        outputs = [zeros(5) for _ in range(size)]
-        dist.all_gather(outputs, tensor(5), group=group)
+    def tensor(self, elements, base=1):
+        return (torch.arange(elements) + base + 3 * self.rank).to(self.dtype)
+
+    def zeros(self, elements):
+        return torch.zeros(elements, dtype=self.dtype)
+
+    def for_each_rank(self, elements):
+        return [self.tensor(elements, 10 * i) for i in range(self.size)]
+
+    def changed(self, function, *arguments, **options):
+        subject = self.tensor(6)
+        function(subject, *arguments, **options)
+        return [subject]
+
+    def all_gather(self, group):
+        outputs = [self.zeros(5) for _ in range(self.size)]
+        dist.all_gather(outputs, self.tensor(5), group=group)
         return outputs
 
-    def all_gather_into_tensor(group):
-        output = zeros(5 * size)
-        dist.all_gather_into_tensor(output, tensor(5), group=group)
+    def all_gather_into_tensor(self, group):
+        output = self.zeros(5 * self.size)
+        dist.all_gather_into_tensor(output, self.tensor(5), group=group)
         return [output]
 
-    def all_gather_coalesced(group):
-        outputs = [[zeros(2), zeros(3)] for _ in range(size)]
-        dist.all_gather_coalesced(outputs, [tensor(2), tensor(3, 7)], group=group)
+    def all_gather_coalesced(self, group):
+        outputs = [[self.zeros(2), self.zeros(3)] for _ in range(self.size)]
+        dist.all_gather_coalesced(outputs, [self.tensor(2), self.tensor(3, 7)], group=group)
         return sum(outputs, [])
 
-    def all_reduce_coalesced(group):
-        both = [tensor(2), tensor(3, 7)]
+    def all_reduce_coalesced(self, group):
+        both = [self.tensor(2), self.tensor(3, 7)]
         dist.all_reduce_coalesced(both, group=group)
         return both
 
-    def gather(group):
-        outputs = [zeros(4) for _ in range(size)] if rank == 1 else None
-        dist.gather(tensor(4), outputs, dst=1, group=group)
+    def gather(self, group):
+        outputs = [self.zeros(4) for _ in range(self.size)] if self.rank == 1 else None
+        dist.gather(self.tensor(4), outputs, dst=1, group=group)
         return outputs or []
 
-    def scatter(group):
-        output = zeros(4)
-        inputs = [tensor(4, 10 * i) for i in range(size)] if rank == 1 else None
+    def scatter(self, group):
+        output = self.zeros(4)
+        inputs = self.for_each_rank(4) if self.rank == 1 else None
         dist.scatter(output, inputs, src=1, group=group)
         return [output]
 
-    def reduce_scatter(group):
-        output = zeros(3)
-        dist.reduce_scatter(output, [tensor(3, 10 * i) for i in range(size)], group=group)
+    def reduce_scatter(self, group):
+        output = self.zeros(3)
+        dist.reduce_scatter(output, self.for_each_rank(3), group=group)
         return [output]
 
-    def reduce_scatter_tensor(group):
-        output = zeros(3)
-        dist.reduce_scatter_tensor(output, tensor(3 * size), group=group)
+    def reduce_scatter_tensor(self, group):
+        output = self.zeros(3)
+        dist.reduce_scatter_tensor(output, self.tensor(3 * self.size), group=group)
         return [output]
 
-    def all_to_all_single(group):
-        output = zeros(2 * size)
-        dist.all_to_all_single(output, tensor(2 * size), group=group)
+    def all_to_all_single(self, group):
+        output = self.zeros(2 * self.size)
+        dist.all_to_all_single(output, self.tensor(2 * self.size), group=group)
         return [output]
 
-    def all_to_all_single_uneven(group):
-        sizes = [1 + (rank + i) % 2 for i in range(size)]
-        output = zeros(sum(sizes))
-        dist.all_to_all_single(output, tensor(sum(sizes)), sizes, sizes, group=group)
+    def all_to_all_single_uneven(self, group):
+        sizes = [1 + (self.rank + i) % 2 for i in range(self.size)]
+        output = self.zeros(sum(sizes))
+        dist.all_to_all_single(output, self.tensor(sum(sizes)), sizes, sizes, group=group)
         return [output]
 
-    def all_to_all(group):
-        outputs = [zeros(2) for _ in range(size)]
-        dist.all_to_all(outputs, [tensor(2, 10 * i) for i in range(size)], group=group)
+    def all_to_all(self, group):
+        outputs = [self.zeros(2) for _ in range(self.size)]
+        dist.all_to_all(outputs, self.for_each_rank(2), group=group)
         return outputs
 
-    def ring(group):
-        received = zeros(4)
-        work = dist.isend(tensor(4), (rank + 1) % size, group=group, tag=5)
-        dist.recv(received, (rank - 1) % size, group=group, tag=5)
+    def ring(self, group):
+        received = self.zeros(4)
+        work = dist.isend(self.tensor(4), (self.rank + 1) % self.size, group=group, tag=5)
+        dist.recv(received, (self.rank - 1) % self.size, group=group, tag=5)
         work.wait()
         return [received]
 
-    def from_anybody(group):
-        if rank != 0:
-            dist.send(tensor(2), 0, group=group)
+    def from_anybody(self, group):
+        if self.rank != 0:
+            dist.send(self.tensor(2), 0, group=group)
             return []
-        total, sources = zeros(2), []
-        for _ in range(size - 1):
-            received = zeros(2)
+        total, sources = self.zeros(2), []
+        for _ in range(self.size - 1):
+            received = self.zeros(2)
             sources.append(dist.recv(received, group=group))
             total += received
         return [total, torch.tensor(sorted(sources))]
 
-    def batch(group):
-        received = zeros(4)
-        pairs = [dist.P2POp(dist.isend, tensor(4), (rank + 1) % size, group),
-                 dist.P2POp(dist.irecv, received, (rank - 1) % size, group)]
-        for work in dist.batch_isend_irecv(pairs):
+    def batch(self, group):
+        received = self.zeros(4)
+        pair = [dist.P2POp(dist.isend, self.tensor(4), (self.rank + 1) % self.size, group),
+                dist.P2POp(dist.irecv, received, (self.rank - 1) % self.size, group)]
+        for work in dist.batch_isend_irecv(pair):
             work.wait()
         return [received]
 
-    def objects(group):
-        gathered = [None] * size
-        dist.all_gather_object(gathered, {"rank": rank}, group=group)
+    def objects(self, group):
+        gathered = [None] * self.size
+        dist.all_gather_object(gathered, {"rank": self.rank}, group=group)
         return [torch.tensor([item["rank"] for item in gathered])]
 
-    def sparse(group):
-        subject = torch.sparse_coo_tensor([[rank, 3]], tensor(2), (4,))
+    def sparse(self, group):
+        subject = torch.sparse_coo_tensor([[self.rank, 3]], self.tensor(2), (4,))
         dist.all_reduce(subject, group=group)
         return [subject.to_dense()]
 
-    def barrier(group):
+    def barrier(self, group):
         dist.barrier(group=group)
         return []
 
-    table = [(op.__name__, op) for op in (
-        all_gather, all_gather_into_tensor, all_gather_coalesced, all_reduce_coalesced, gather,
-        scatter, reduce_scatter, reduce_scatter_tensor, all_to_all_single,
-        all_to_all_single_uneven, all_to_all, ring, from_anybody, batch, objects, sparse, barrier)]
-    table.append(("broadcast", changed(dist.broadcast, 1)))
-    table.append(("reduce", changed(dist.reduce, 1)))
-    for op in ("SUM", "PRODUCT", "MIN", "MAX", "AVG", "BAND", "BOR", "BXOR"):
-        table.append((f"all_reduce {op}", changed(dist.all_reduce, getattr(dist.ReduceOp, op))))
-    return table
+    def broadcast(self, group):
+        return self.changed(dist.broadcast, 1, group=group)
+
+    def reduce(self, group):
+        return self.changed(dist.reduce, 1, group=group)
+
+    def table(self):
+        """[(name, body(group))]"""
+        rows = [(name, getattr(self, name)) for name in (
+            "all_gather", "all_gather_into_tensor", "all_gather_coalesced", "all_reduce_coalesced",
+            "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all_single",
+            "all_to_all_single_uneven", "all_to_all", "ring", "from_anybody", "batch", "objects",
+            "sparse", "barrier", "broadcast", "reduce")]
+        for name in self.REDUCTIONS:
+            op = getattr(dist.ReduceOp, name)
+            rows.append((f"all_reduce {name}", lambda group, op=op: self.changed(
+                dist.all_reduce, op, group=group)))
+        return rows
 
 
 def answer(body, group):
@@ -206,7 +223,7 @@ class Results(unittest.TestCase):
             ours = dist.new_group(backend="sabot:gloo")
             same = 0
             for dtype in (torch.float32, torch.int64, torch.float64, torch.uint8, torch.bfloat16):
-                for name, operation in operations(rank, 3, dtype):
+                for name, operation in Operations(rank, 3, dtype).table():
                     theirs = answer(operation, dist.group.WORLD)
                     mine = answer(operation, ours)
                     if theirs == mine:
@@ -291,7 +308,7 @@ class Announced(unittest.TestCase):
 
         def body(rank, folder):
             job.join(rank, folder, 2, backend="sabot:gloo")
-            for name, operation in operations(rank, 2, torch.int32):
+            for name, operation in Operations(rank, 2, torch.int32).table():
                 if name in wanted:
                     operation(dist.group.WORLD)
             dist.destroy_process_group()
@@ -462,7 +479,7 @@ class Faults(unittest.TestCase):
             import sabot
 
             job.join(rank, folder, 2, backend="sabot:gloo")
-            table = dict(operations(rank, 2, torch.float32))
+            table = dict(Operations(rank, 2, torch.float32).table())
             for function, name, _ in rows:  # on all ranks, so that none waits for another
                 if rank == 1 and (name, function) in (("gather", "Send"), ("scatter", "Recv")):
                     function = {"Send": "Recv", "Recv": "Send"}[function]
@@ -697,71 +714,6 @@ class Passed(unittest.TestCase):
             " 'nccl' to wrap; it has gloo", "False"], outcome)
 
 
-ON_GPU = """if True:
-    import datetime, sys, torch, torch.distributed as dist, sabot
-    rank, size, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    device = torch.device("cuda", rank)
-    torch.cuda.set_device(device)
-    dist.init_process_group("sabot-nccl", init_method=f"file://{store}", rank=rank,
-                            world_size=size, device_id=device)
-    control = dist.new_group(backend="nccl")
-
-    def told(action):
-        try:
-            action()
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-        return ""
-
-    def every(group):
-        def ones(elements):
-            return torch.arange(elements, device=device) + 1.0 + rank
-        a, b, c, d = ones(4), ones(4), ones(3 * size), torch.zeros(3, device=device)
-        lists, wide = [torch.zeros_like(a) for _ in range(size)], torch.zeros(4 * size).to(device)
-        dist.all_reduce(a, group=group)
-        dist.broadcast(b, 0, group=group)
-        dist.reduce_scatter_tensor(d, c, group=group)
-        dist.all_gather(lists, a, group=group)
-        dist.all_gather_into_tensor(wide, b, group=group)
-        swapped = torch.zeros_like(c)
-        dist.all_to_all_single(swapped, c, group=group)
-        both = [ones(2), ones(5)]
-        with dist._coalescing_manager(group, device, async_ops=True) as works:
-            for tensor in both:
-                dist.all_reduce(tensor, group=group)
-        works.wait()
-        ring = torch.zeros(2, device=device)
-        if size > 1:
-            pair = [dist.P2POp(dist.isend, ones(2), (rank + 1) % size, group),
-                    dist.P2POp(dist.irecv, ring, (rank - 1) % size, group)]
-            for work in dist.batch_isend_irecv(pair):
-                work.wait()
-        dist.barrier(group=group)
-        torch.cuda.synchronize()
-        return torch.cat([a, b, d, *lists, wide, swapped, *both, ring])
-
-    print("same", torch.equal(every(control), every(dist.group.WORLD)))
-    model = torch.nn.Linear(4, 1).to(device)
-    replica = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
-    replica(torch.ones(2, 4, device=device)).sum().backward()
-    print("gradient", model.weight.grad.isfinite().all().item())
-    for at in ("before", "after"):
-        value = torch.ones(2, device=device)
-        with sabot.inject("AllReduce", at=at, error="SystemError", required=True):
-            print(at, told(lambda: dist.all_reduce(value)).split(",")[0].split(":")[0],
-                  (value / size).tolist() == [1.0, 1.0])
-    backend = dist.group.WORLD._get_backend(device)
-    with sabot.inject("AllReduce", error="SystemError", required=True):
-        backend._start_coalescing()
-        print("within", told(lambda: [backend.allreduce([torch.ones(1, device=device)])]))
-        print("end", told(backend._end_coalescing).split(":")[0])
-    for part in (dist.new_group([0]), dist.new_group(list(range(size)), backend="nccl")):
-        if part is not dist.GroupMember.NON_GROUP_MEMBER:
-            dist.barrier(group=part)
-    print("value", (torch.ones(1, device=device) * 2).item(), told(dist.destroy_process_group))
-"""
-
-
 @unittest.skipUnless(dist.is_nccl_available() and os.path.exists("/dev/nvidia0"), "no GPU")
 class Nccl(unittest.TestCase):
     """Around torch's own NCCL backend, with as many GPUs as there are, two at most."""
@@ -775,7 +727,7 @@ class Nccl(unittest.TestCase):
 
             def run(rank):
                 outcomes[rank] = job.command(
-                    [sys.executable, "-c", ON_GPU, rank, size, f"{folder}/store"], 120,
+                    [sys.executable, HERE / "proxy_nccl.py", rank, size, f"{folder}/store"], 120,
                     TORCH_CPP_LOG_LEVEL="ERROR", PYTHONWARNINGS="ignore", NCCL_NVLS_ENABLE="0")
 
             threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]

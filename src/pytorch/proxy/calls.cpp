@@ -15,6 +15,11 @@ void* data_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? const_cast<void*>(tensor.storage().data()) : nullptr;
 }
 
+template <typename... Kinds>
+bool is_any(const std::exception& failure) {
+  return (... || (dynamic_cast<const Kinds*>(&failure) != nullptr));
+}
+
 }  // namespace
 
 Extent extent_of(const at::Tensor& tensor) {
@@ -55,24 +60,13 @@ int reduction_of(const ::c10d::ReduceOp& op, const Extent& extent) {
   }
 }
 
-ncclResult_t code_of(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const c10::DistError&) {
-    return ncclRemoteError;
-  } catch (const c10::ValueError&) {
+ncclResult_t code_of(const std::exception& failure) {
+  if (is_any<c10::DistError>(failure)) return ncclRemoteError;
+  if (is_any<c10::ValueError, c10::TypeError, c10::IndexError, c10::NotImplementedError,
+             std::invalid_argument>(failure)) {
     return ncclInvalidArgument;
-  } catch (const c10::TypeError&) {
-    return ncclInvalidArgument;
-  } catch (const c10::IndexError&) {
-    return ncclInvalidArgument;
-  } catch (const c10::NotImplementedError&) {
-    return ncclInvalidArgument;
-  } catch (const std::invalid_argument&) {
-    return ncclInvalidArgument;
-  } catch (...) {
-    return ncclSystemError;
   }
+  return ncclSystemError;
 }
 
 }  // namespace sabot::pytorch::proxy

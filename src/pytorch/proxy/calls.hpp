@@ -6,12 +6,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <sabot/fault.h>
+#include <nccl.h>
 
 #include <cstdint>
 #include <exception>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
+
+#include "pytorch/announced.hpp"
 
 namespace sabot::pytorch::proxy {
 
@@ -33,6 +35,17 @@ int reduction_of(const ::c10d::ReduceOp& op, const Extent& extent);
 // What the log shows for an error of the wrapped backend: ncclInvalidArgument for what torch
 // raises as ValueError, TypeError, IndexError or NotImplementedError, ncclRemoteError for its
 // distributed errors, else ncclSystemError.
-ncclResult_t code_of(const std::exception_ptr& failure);
+ncclResult_t code_of(const std::exception& failure);
+
+// What execution() returns. Where it throws, the call is left with the code of that.
+template <typename Execution>
+auto executed(Announced& call, Execution execution) {
+  try {
+    return execution();
+  } catch (const std::exception& failure) {
+    call.fail(code_of(failure));
+    throw;
+  }
+}
 
 }  // namespace sabot::pytorch::proxy

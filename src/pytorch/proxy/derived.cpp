@@ -30,13 +30,10 @@ BackendRef Proxy::split(const StoreRef& store, const std::vector<int>& ranks,
   hand_down();
   Announced call(call_of("CommSplit", key()));
   BackendRef child;
-  try {
-    if (call.is_to_run()) {
-      child = SABOT_FORWARD(*inner_, BackendRef(), split, store, ranks, options);
-    }
-  } catch (...) {
-    call.fail(code_of(std::current_exception()));
-    throw;
+  if (call.is_to_run()) {
+    child = executed(call, [&] {
+      return SABOT_FORWARD(*inner_, BackendRef(), split, store, ranks, options);
+    });
   }
   call.leave();
   Member member;
@@ -66,13 +63,10 @@ BackendRef Proxy::shrink(const Sizes& ranks_to_exclude, int flags,
   hand_down();
   Announced call(call_of("CommShrink", key()));
   BackendRef child;
-  try {
-    if (call.is_to_run()) {
-      child = SABOT_FORWARD(*inner_, BackendRef(), shrink, ranks_to_exclude, flags, options);
-    }
-  } catch (...) {
-    call.fail(code_of(std::current_exception()));
-    throw;
+  if (call.is_to_run()) {
+    child = executed(call, [&] {
+      return SABOT_FORWARD(*inner_, BackendRef(), shrink, ranks_to_exclude, flags, options);
+    });
   }
   call.leave();
   Member member;

@@ -109,20 +109,16 @@ void Proxy::check_usable(const char* title) const {
 }
 
 WorkRef Proxy::execute(Announced& call, Execution execution) {
-  try {
+  return executed(call, [&] {
     WorkRef work = execution();
-    if (call.has_fired()) {
-      if (is_coalescing_) {
-        is_awaited_ = true;
-      } else if (work) {
-        work->wait();
-      }
+    if (!call.has_fired()) return work;
+    if (is_coalescing_) {
+      is_awaited_ = true;
+    } else if (work) {
+      work->wait();
     }
     return work;
-  } catch (...) {
-    call.fail(code_of(std::current_exception()));
-    throw;
-  }
+  });
 }
 
 WorkRef Proxy::run(const Operation& operation, Execution execution, Place place) {
@@ -146,7 +142,7 @@ WorkRef Proxy::run(const Operation& operation, Execution execution, Place place)
   }
   try {
     call.leave();
-  } catch (...) {
+  } catch (const std::exception&) {
     if (!postponed_) postponed_ = std::current_exception();
   }
   return work;
@@ -180,17 +176,12 @@ void Proxy::end(State state, const char* function, c10::function_ref<void()> exe
   bool is_over = false;
   try {
     Announced call(call_of(function, key()), Style::kBackendError, place);
-    try {
-      if (call.is_to_run()) {
-        execution();
-        is_over = true;
-      }
-    } catch (...) {
-      call.fail(code_of(std::current_exception()));
-      throw;
+    if (call.is_to_run()) {
+      executed(call, execution);
+      is_over = true;
     }
     call.leave();
-  } catch (...) {
+  } catch (const std::exception&) {
     // The layers keep a communicator whose end failed. This one is over if its backend is.
     if (is_over) {
       library().comm_close(key());
