@@ -101,7 +101,7 @@ class Faults:
                 f"the library of Sabot in this process ({self._info.library.decode()}, version"
                 f" {self.version}) lacks {name}: it is older than the Python package; use both"
                 " from one version")
-        return address
+        return int(address)
 
 
 def _stack() -> StackInfo:
@@ -118,7 +118,8 @@ def _stack() -> StackInfo:
                 f"{path} is not a library of Sabot: it lacks sabot_stack_v1") from None
     function.restype = ctypes.POINTER(StackInfo)
     function.argtypes = []
-    return function().contents
+    info: StackInfo = function().contents
+    return info
 
 
 _lock = threading.Lock()

@@ -64,7 +64,7 @@ def describe(torch: types.ModuleType) -> Target:
     """The target of the torch that this process has imported."""
     version = str(torch.__version__)
     check_version(version)
-    home = pathlib.Path(torch.__file__).resolve().parent
+    home = pathlib.Path(str(torch.__file__)).resolve().parent
     core = torch._C
     definitions = [
         f"_GLIBCXX_USE_CXX11_ABI={int(core._GLIBCXX_USE_CXX11_ABI)}",

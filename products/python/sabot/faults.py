@@ -60,7 +60,8 @@ class Firing:
     @property
     def record(self) -> dict[str, Any]:
         """The line of the journal: all there is to know about this firing."""
-        return json.loads(self.journal_line)
+        record: dict[str, Any] = json.loads(self.journal_line)
+        return record
 
 
 class Injection:
