@@ -1,8 +1,8 @@
 """Running the C++ compiler over the sources of the extension, several at a time.
 
 A compiler of torch's headers needs close to a gigabyte, so memory bounds their number as much as
-processors do: a first import happens on small machines too. Warnings of torch's headers are not the user's affair: they
-are included as system headers. What a failing compiler printed is in the error.
+processors do: a first import happens on small machines too. Warnings of torch's headers are not the
+user's affair: they are included as system headers. What a failing compiler printed is in the error.
 """
 
 from __future__ import annotations
