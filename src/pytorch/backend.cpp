@@ -21,6 +21,13 @@ ncclComm_t split_beneath(ncclComm_t comm, int rank) {
   return beneath;
 }
 
+// Older versions of torch have no name for the child in its options.
+template <typename Options>
+std::string name_in(const Options& options, const std::string& otherwise) {
+  if constexpr (requires { options.group_name; }) return options.group_name;
+  return otherwise;
+}
+
 }  // namespace
 
 c10::intrusive_ptr<SabotBackend> SabotBackend::create(StoreRef store, Member member) {
@@ -63,9 +70,10 @@ c10::intrusive_ptr<::c10d::Backend> SabotBackend::split(
   Member member;
   member.rank = key;
   member.size = static_cast<int>(ranks.size());
-  member.group = options->group_name;
+  const std::string number = std::to_string(++splits_);
+  member.group = name_in(*options, parent.group + ":split:" + number);
   member.timeout = group_->timeout_or(options->timeout);
-  member.session = parent.session + "/" + std::to_string(++splits_);
+  member.session = parent.session + "/" + number;
   for (const int rank : ranks) {
     const auto index = static_cast<std::size_t>(rank);
     member.global_ranks.push_back(index < parent.global_ranks.size() ? parent.global_ranks[index]

@@ -7,8 +7,10 @@
 #include <fstream>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 #include <torch/csrc/jit/serialization/pickler.h>
+#include <torch/version.h>
 
-#if __has_include(<torch/csrc/distributed/c10d/FlightRecorder.hpp>)
+// Before, the writer was part of the CUDA build.
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #define SABOT_TORCH_WRITES 1
 #endif

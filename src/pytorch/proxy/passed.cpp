@@ -1,4 +1,5 @@
 // What is no operation: passed through to the wrapped backend, unannounced.
+#include "pytorch/library.hpp"
 #include "pytorch/proxy/proxy.hpp"
 
 namespace sabot::pytorch::proxy {
