@@ -42,6 +42,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 INPUT_OUTPUT = re.compile(r"^(fstream|iostream|cstdio|stdio\.h|unistd\.h|fcntl\.h|dlfcn\.h|poll\.h"
                           r"|thread|sys/.*|netinet/.*|arpa/.*)$")
 PURE = ("schedule", "scenario")
+# Where a toolchain puts its own C++ library into what it links, streams take the facets of one copy
+# for those of the other, and crash. Seen with g++ 13 beside torch 2.11.
+STREAMS = re.compile(r"^(fstream|iostream|sstream|iomanip|random|locale|regex)$")
 
 
 def module_of(path):
@@ -76,6 +79,9 @@ def layering(source):
             if module in PURE and not source.is_test and INPUT_OUTPUT.match(match.group(2)):
                 yield number, f"{module} does no input or output, so it cannot include" \
                               f" <{match.group(2)}>; let the caller pass what is needed"
+            if module == "pytorch" and not source.is_test and STREAMS.match(match.group(2)):
+                yield number, f"<{match.group(2)}> uses locales, which a second copy of the C++" \
+                              " library in a process breaks; build texts with std::to_string"
             continue
         target = module_of(match.group(2))
         if target and target not in allowed(module, source.path):

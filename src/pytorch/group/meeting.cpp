@@ -8,15 +8,16 @@
 //   sabot/TOKEN/barrier/…  the monitored barriers; TOKEN is rank 0's
 #include "pytorch/group/meeting.hpp"
 
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <random>
-#include <sstream>
 #include <thread>
+#include <utility>
 
 #include "pytorch/library.hpp"
 #include "pytorch/thread.hpp"
@@ -80,19 +81,29 @@ struct Offer {
   static Offer parse(const std::string& text) {
     Offer offer;
     const std::size_t end = text.find('\n');
-    std::istringstream line(text.substr(0, end));
-    for (std::string token; line >> token;) offer.tokens.push_back(token);
+    std::string token;
+    for (const char letter : text.substr(0, end)) {
+      if (letter != ' ') {
+        token += letter;
+      } else {
+        offer.tokens.push_back(std::exchange(token, {}));
+      }
+    }
     offer.rest = end == std::string::npos ? "" : text.substr(end + 1);
     return offer;
   }
 };
 
 std::string new_token() {
-  static std::atomic<std::uint64_t> made{0};
-  std::random_device random;
-  std::ostringstream token;
-  token << std::hex << ::getpid() << '-' << random() << random() << '-' << ++made;
-  return token.str();
+  static std::atomic<unsigned> made{0};
+  std::uint64_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) {
+    random = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+  }
+  char token[64];
+  std::snprintf(token, sizeof token, "%d-%u-%016llx", ::getpid(), ++made,
+                static_cast<unsigned long long>(random));
+  return token;
 }
 
 std::string taken_text(const Offer& offer, int rank) {

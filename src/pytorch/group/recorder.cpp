@@ -4,7 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/ApproximateClock.h>
 
-#include <fstream>
+#include <cstdio>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 #include <torch/csrc/jit/serialization/pickler.h>
 #include <torch/version.h>
@@ -228,9 +228,10 @@ std::string Recorder::write(int global_rank) {
   const std::string name = ::c10d::getCvarString({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE"},
                                                  "/tmp/nccl_trace_rank_") +
                            std::to_string(global_rank);
-  std::ofstream file(name, std::ios::binary);
-  file << bytes;
-  return file.good() ? name : std::string();
+  std::FILE* file = std::fopen(name.c_str(), "wb");
+  if (file == nullptr) return {};
+  const bool is_whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  return std::fclose(file) == 0 && is_whole ? name : std::string();
 #endif
 }
 
