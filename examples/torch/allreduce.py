@@ -45,7 +45,9 @@ def run_rank(rank, options, port):
                 raise AssertionError(
                     f"rank {rank} call {call}: got {tensor[0].item()}, expected {expected}"
                 )
-            print(f"rank {rank} call {call} all_reduce ok sum={tensor[0].item():g}", flush=True)
+            # In one piece, since ranks share the output.
+            print(f"rank {rank} call {call} all_reduce ok sum={tensor[0].item():g}\n", end="",
+                  flush=True)
     except Exception:
         traceback.print_exc()
         sys.stderr.flush()

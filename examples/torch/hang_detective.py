@@ -64,10 +64,10 @@ def run_rank(options):
         except RuntimeError as error:
             seconds = time.monotonic() - started
             print(f"rank {rank}: all_reduce {number} failed after {seconds:.0f} s:"
-                  f" {type(error).__name__}: {reason(error)}", flush=True)
+                  f" {type(error).__name__}: {reason(error)}\n", end="", flush=True)
             time.sleep(RECORD_S)
             os._exit(1)
-    print(f"rank {rank}: has no more data after all_reduce {batches}", flush=True)
+    print(f"rank {rank}: has no more data after all_reduce {batches}\n", end="", flush=True)
     time.sleep(options.timeout + END_S)  # evaluates, writes, …: anything without the others
 
 
