@@ -37,6 +37,7 @@ struct InTransit {
     group->end(flight, delivery.kind == Delivery::Kind::kDone);
     work->set_source(delivery.source);
     work->end(failure(delivery));
+    leave_to_caller(std::move(work));
   }
 
  private:

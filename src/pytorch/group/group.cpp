@@ -43,6 +43,7 @@ cudaStream_t Group::stream() {
 }
 
 void Group::begin(Flight& flight, const Request& request, bool is_p2p) {
+  release_left();
   flight.type = request.type;
   flight.timeout = timeout_or(request.timeout);
   for (const at::Tensor& tensor : request.inputs) flight.elements_in += tensor.numel();

@@ -19,6 +19,7 @@ void Pending::complete(void* raw, ncclResult_t outcome, const char* text) {
   }
   self->after = nullptr;  // its tensors go before waiters are told
   self->work->end(failed);
+  leave_to_caller(std::move(self->work));
 }
 
 void follow(std::unique_ptr<Pending> pending, cudaStream_t stream) {

@@ -112,6 +112,32 @@ c10::intrusive_ptr<Future> SabotWork::getFuture() {
   return future_;
 }
 
+namespace {
+
+struct Left {
+  std::mutex mutex;
+  std::vector<c10::intrusive_ptr<SabotWork>> works;
+};
+
+// Never destroyed: what is left when the process ends stays.
+Left& left() {
+  static auto* works = new Left();
+  return *works;
+}
+
+}  // namespace
+
+void leave_to_caller(c10::intrusive_ptr<SabotWork> work) {
+  const std::lock_guard<std::mutex> lock(left().mutex);
+  left().works.push_back(std::move(work));
+}
+
+void release_left() {
+  std::vector<c10::intrusive_ptr<SabotWork>> released;  // let go after the lock
+  const std::lock_guard<std::mutex> lock(left().mutex);
+  released.swap(left().works);
+}
+
 bool JointWork::isCompleted() {
   for (const auto& part : parts_) {
     if (!part->isCompleted()) return false;

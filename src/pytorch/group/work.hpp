@@ -87,6 +87,12 @@ class SabotWork final : public ::c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
+// Takes a finished work from a thread of ours, which must not be the one to let go of its tensors:
+// that may need Python's lock, and a thread that waits for it while Python ends is unwound. The
+// next caller of an operation lets go.
+void leave_to_caller(c10::intrusive_ptr<SabotWork> work);
+void release_left();
+
 // Several at once: what endCoalescing returns.
 class JointWork final : public ::c10d::Work {
  public:
