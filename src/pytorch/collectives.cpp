@@ -27,7 +27,7 @@ WorkRef SabotBackend::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions
 
 WorkRef SabotBackend::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions&) {
   operand(only(tensors, "all_reduce"), "all_reduce");  // says why
-  C10_THROW_ERROR(ValueError, "sabot: all_reduce: this is the sparse variant; pass a dense tensor");
+  refuse("all_reduce", "this is the sparse variant; pass a dense tensor");
 }
 
 WorkRef SabotBackend::allreduce_coalesced(Tensors& tensors,

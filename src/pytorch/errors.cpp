@@ -66,6 +66,10 @@ std::exception_ptr make_error(ncclResult_t code, const std::string& last_error, 
 
 void throw_backend_error(const std::string& text) { std::rethrow_exception(backend_error(text)); }
 
+void refuse(const char* operation, const std::string& what) {
+  C10_THROW_ERROR(ValueError, std::string("sabot: ") + operation + ": " + what);
+}
+
 void throw_error(ncclResult_t code, const std::string& last_error, Style style, Place place) {
   std::rethrow_exception(make_error(code, last_error, style, place));
 }

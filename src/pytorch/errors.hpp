@@ -37,6 +37,9 @@ std::exception_ptr backend_error(const std::string& text);
 std::exception_ptr make_error(ncclResult_t code, const std::string& last_error, Style style,
                               Place place);
 
+// ValueError "sabot: OPERATION: what": an argument that cannot be served.
+[[noreturn]] void refuse(const char* operation, const std::string& what);
+
 // As torch's NCCL backend sees it: a communicator that blocks has nothing in progress.
 constexpr bool is_success(ncclResult_t code) {
   return code == ncclSuccess || code == ncclInProgress;

@@ -8,10 +8,6 @@ namespace {
 using Tensors = SabotBackend::Tensors;
 using TensorLists = SabotBackend::TensorLists;
 
-[[noreturn]] void refuse(const char* operation, const std::string& what) {
-  C10_THROW_ERROR(ValueError, std::string("sabot: ") + operation + ": " + what);
-}
-
 void check_list(const Tensors& list, int ranks, const char* operation, const char* name) {
   if (list.size() != static_cast<std::size_t>(ranks)) {
     refuse(operation, std::string(name) + " has " + std::to_string(list.size()) +

@@ -67,16 +67,10 @@ sabot_call_t announce(const Group& group, OpType type, const Buffer& buffer, int
   return call;
 }
 
-std::uint64_t deadline_of(std::chrono::milliseconds timeout) {
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(timeout).count();
-  return Mailbox::now_ns() + static_cast<std::uint64_t>(ns);
-}
-
 void check_peer(int peer, const Member& member, const char* operation) {
   if (peer >= 0 && peer < member.size) return;
-  C10_THROW_ERROR(ValueError, std::string("sabot: ") + operation + ": rank " +
-                                  std::to_string(peer) + " is not in group " + member.group +
-                                  ", which has ranks 0 to " + std::to_string(member.size - 1));
+  refuse(operation, "rank " + std::to_string(peer) + " is not in group " + member.group +
+                        ", which has ranks 0 to " + std::to_string(member.size - 1));
 }
 
 }  // namespace
@@ -107,7 +101,7 @@ WorkRef SabotBackend::message(OpType type, const at::Tensor& tensor, int peer, i
     address.peer = type == OpType::RECVANYSOURCE ? kAnySource : peer;
     address.tag = tag;
     address.type = static_cast<int>(tensor.scalar_type());
-    address.deadline_ns = deadline_of(transit->flight.timeout);
+    address.deadline_ns = Mailbox::deadline_after(transit->flight.timeout);
     auto* data = static_cast<std::byte*>(tensor.data_ptr());
     const auto delivered = [transit](const Delivery& delivery) { transit->deliver(delivery); };
     if (sends) {

@@ -12,10 +12,6 @@
 namespace sabot::pytorch {
 namespace {
 
-[[noreturn]] void refuse(const char* operation, const std::string& what) {
-  C10_THROW_ERROR(ValueError, std::string("sabot: ") + operation + ": " + what);
-}
-
 void check_tensor(const at::Tensor& tensor, const char* operation) {
   if (!tensor.defined()) refuse(operation, "a tensor is undefined");
   if (tensor.layout() != at::kStrided) {
@@ -41,22 +37,16 @@ const char* name_of(::c10d::ReduceOp::RedOpType op) {
   }
 }
 
-ncclRedOp_t built_in(::c10d::ReduceOp::RedOpType op, bool is_bool, const char* operation) {
-  switch (op) {
-    // On 0 and 1 the largest is "or", and nothing wraps around.
-    case ::c10d::ReduceOp::SUM: return is_bool ? ncclMax : ncclSum;
-    case ::c10d::ReduceOp::PRODUCT: return is_bool ? ncclMin : ncclProd;
-    case ::c10d::ReduceOp::MIN: return ncclMin;
-    case ::c10d::ReduceOp::MAX: return ncclMax;
-    case ::c10d::ReduceOp::AVG:
-      if (is_bool) {
-        C10_THROW_ERROR(TypeError, "Cannot use ReduceOp.AVG with boolean inputs");
-      }
-      return ncclAvg;
-    default:
-      refuse(operation, std::string("Cannot use ReduceOp.") + name_of(op) +
-                            " with NCCL; gloo has it for integers");
+ncclRedOp_t built_in(const ::c10d::ReduceOp& op, bool is_bool, const char* operation) {
+  if (is_bool && op.op_ == ::c10d::ReduceOp::AVG) {
+    C10_THROW_ERROR(TypeError, "Cannot use ReduceOp.AVG with boolean inputs");
   }
+  const int known = nccl_redop(op, is_bool);
+  if (known < 0) {
+    refuse(operation, std::string("Cannot use ReduceOp.") + name_of(op.op_) +
+                          " with NCCL; gloo has it for integers");
+  }
+  return static_cast<ncclRedOp_t>(known);
 }
 
 // The scalar of a premultiplied sum in the type of the tensor, as one element.
@@ -85,13 +75,20 @@ int nccl_type(at::ScalarType type) {
     case at::kBFloat16: return ncclBfloat16;
     case at::kFloat8_e4m3fn: return ncclFloat8e4m3;
     case at::kFloat8_e5m2: return ncclFloat8e5m2;
-    default: break;
+    default: return -1;
   }
-#ifdef SABOT_TORCH_UNSIGNED
-  if (type == at::kUInt32) return ncclUint32;
-  if (type == at::kUInt64) return ncclUint64;
-#endif
-  return -1;
+}
+
+int nccl_redop(const ::c10d::ReduceOp& op, bool is_bool) {
+  switch (op.op_) {
+    // On 0 and 1 the largest is "or", and nothing wraps around.
+    case ::c10d::ReduceOp::SUM: return is_bool ? ncclMax : ncclSum;
+    case ::c10d::ReduceOp::PRODUCT: return is_bool ? ncclMin : ncclProd;
+    case ::c10d::ReduceOp::MIN: return ncclMin;
+    case ::c10d::ReduceOp::MAX: return ncclMax;
+    case ::c10d::ReduceOp::AVG: return ncclAvg;
+    default: return -1;
+  }
 }
 
 Buffer operand(const at::Tensor& tensor, const char* operation) {
@@ -151,7 +148,7 @@ Reduction::Reduction(const ::c10d::ReduceOp& op, const at::Tensor& tensor, ncclC
                      const char* operation)
     : comm_(comm) {
   if (op.op_ != ::c10d::ReduceOp::PREMUL_SUM) {
-    op_ = built_in(op.op_, tensor.scalar_type() == at::kBool, operation);
+    op_ = built_in(op, tensor.scalar_type() == at::kBool, operation);
     return;
   }
   const Buffer buffer = operand(tensor, operation);

@@ -26,6 +26,8 @@ Buffer payload(const at::Tensor& tensor, const char* operation);
 
 // NCCL's type, or -1.
 int nccl_type(at::ScalarType type);
+// NCCL's built-in reduction as torch asks for it, or -1.
+int nccl_redop(const ::c10d::ReduceOp& op, bool is_bool);
 
 const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* operation);
 // All of one type and of the same number of elements; each is checked as a payload.

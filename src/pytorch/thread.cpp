@@ -24,7 +24,7 @@ void* run(void* raw) {
 
 }  // namespace
 
-bool run_behind(const char* name, std::function<void()> body) {
+bool start_thread(const char* name, std::function<void()> body) {
   auto start = std::make_unique<Start>(Start{name, std::move(body)});
   pthread_attr_t detached;
   ::pthread_attr_init(&detached);

@@ -8,6 +8,6 @@ namespace sabot::pytorch {
 
 // Runs body in a thread of this name (at most 15 letters) that takes no signals of the program.
 // False if no thread can be started; body is then not run. body must not throw.
-bool run_behind(const char* name, std::function<void()> body);
+bool start_thread(const char* name, std::function<void()> body);
 
 }  // namespace sabot::pytorch

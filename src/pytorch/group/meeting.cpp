@@ -263,7 +263,7 @@ ncclComm_t meet(::c10d::Store& store, Member& member) {
     const auto make = [making, id, size = member.size, rank = member.rank] {
       make_comm(making, size, id, rank);
     };
-    if (!run_behind("sabot-meeting", make)) {
+    if (!start_thread("sabot-meeting", make)) {
       throw_backend_error("sabot: no thread could be started to make a communicator");
     }
     await_comm(*making, store, member);

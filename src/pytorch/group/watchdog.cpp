@@ -52,7 +52,7 @@ void watch(const std::shared_ptr<Group>& group) {
   if (watched == nullptr || owner != ::getpid()) {
     watched = new Watched();  // a forked child leaves its parent's behind
     owner = ::getpid();
-    if (!run_behind("sabot-watchdog", [of = watched] { look_around(*of); })) {
+    if (!start_thread("sabot-watchdog", [of = watched] { look_around(*of); })) {
       throw_backend_error("sabot: no thread could be started to watch process groups");
     }
   }

@@ -14,6 +14,15 @@ c10::intrusive_ptr<Future> new_future() {
   return c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
 }
 
+void settle(Future& future, const std::exception_ptr& failed,
+            const std::vector<at::Tensor>& outputs) {
+  if (failed) {
+    future.setError(failed);
+  } else {
+    future.markCompleted(c10::IValue(outputs));
+  }
+}
+
 // A profiler is told only where one listens: making the record costs more than the rest.
 const char* title_if_profiled(const char* title) { return at::hasCallbacks() ? title : nullptr; }
 
@@ -78,21 +87,13 @@ void SabotWork::end(std::exception_ptr exception) {
     is_over_ = true;
     future = future_;
   }
-  if (future == nullptr) return;
-  if (exception) {
-    future->setError(exception);
-  } else {
-    future->markCompleted(c10::IValue(outputs_));
-  }
+  if (future != nullptr) settle(*future, exception, outputs_);
 }
 
 bool SabotWork::wait(std::chrono::milliseconds timeout) {
   if (group_ == nullptr) return Work::wait(timeout);
-  std::uint64_t deadline_ns = 0;
-  if (timeout != kNoTimeout) {
-    const auto given = std::chrono::duration_cast<std::chrono::nanoseconds>(timeout);
-    deadline_ns = Mailbox::now_ns() + static_cast<std::uint64_t>(given.count());
-  }
+  const std::uint64_t deadline_ns =
+      timeout == kNoTimeout ? 0 : Mailbox::deadline_after(timeout);
   if (!group_->mailbox().wait([this] { return isCompleted(); }, deadline_ns)) {
     TORCH_CHECK(deadline_ns == 0, "Operation timed out!");
   }
@@ -103,18 +104,14 @@ c10::intrusive_ptr<Future> SabotWork::getFuture() {
   const std::lock_guard<std::mutex> lock(future_mutex_);
   if (future_ != nullptr) return future_;
   future_ = new_future();
-  if (!is_over_) return future_;
-  if (const std::exception_ptr failed = exception()) {
-    future_->setError(failed);
-  } else {
-    future_->markCompleted(c10::IValue(outputs_));
-  }
+  if (is_over_) settle(*future_, exception(), outputs_);
   return future_;
 }
 
 namespace {
 
 struct Left {
+  std::atomic<bool> any{false};  // every operation asks, so it asks without the lock
   std::mutex mutex;
   std::vector<c10::intrusive_ptr<SabotWork>> works;
 };
@@ -130,11 +127,14 @@ Left& left() {
 void leave_to_caller(c10::intrusive_ptr<SabotWork> work) {
   const std::lock_guard<std::mutex> lock(left().mutex);
   left().works.push_back(std::move(work));
+  left().any.store(true);
 }
 
 void release_left() {
+  if (!left().any.load()) return;
   std::vector<c10::intrusive_ptr<SabotWork>> released;  // let go after the lock
   const std::lock_guard<std::mutex> lock(left().mutex);
+  left().any.store(false);
   released.swap(left().works);
 }
 

@@ -105,7 +105,7 @@ struct Mailbox::Shared : std::enable_shared_from_this<Shared> {
       if (is_asleep) changed.notify_one();
       return;
     }
-    has_thread = run_behind("sabot-mailbox", [self = shared_from_this()] { self->work(); });
+    has_thread = start_thread("sabot-mailbox", [self = shared_from_this()] { self->work(); });
     if (!has_thread)
       messages.fail_all(ncclSystemError, "no thread could be started to move messages");
   }
@@ -175,6 +175,11 @@ std::uint64_t Mailbox::now_ns() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+std::uint64_t Mailbox::deadline_after(std::chrono::milliseconds timeout) {
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(timeout).count();
+  return now_ns() + static_cast<std::uint64_t>(ns);
 }
 
 void Mailbox::start(std::unique_ptr<Message> message) {

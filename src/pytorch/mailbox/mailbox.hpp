@@ -9,6 +9,7 @@
 // throw. Its communicator carries nothing but the mailbox. Needs no torch.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -62,6 +63,7 @@ class Mailbox {
 
   // The clock of deadlines: std::chrono::steady_clock, in nanoseconds.
   static std::uint64_t now_ns();
+  static std::uint64_t deadline_after(std::chrono::milliseconds timeout);
 
  private:
   struct Shared;

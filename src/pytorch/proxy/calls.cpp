@@ -49,17 +49,6 @@ Extent extent_of(const std::vector<at::Tensor>& tensors) {
   return sum;
 }
 
-int reduction_of(const ::c10d::ReduceOp& op, const Extent& extent) {
-  switch (op.op_) {
-    case ::c10d::ReduceOp::SUM: return extent.is_bool ? ncclMax : ncclSum;
-    case ::c10d::ReduceOp::PRODUCT: return extent.is_bool ? ncclMin : ncclProd;
-    case ::c10d::ReduceOp::MIN: return ncclMin;
-    case ::c10d::ReduceOp::MAX: return ncclMax;
-    case ::c10d::ReduceOp::AVG: return ncclAvg;
-    default: return -1;
-  }
-}
-
 ncclResult_t code_of(const std::exception& failure) {
   if (is_any<c10::DistError>(failure)) return ncclRemoteError;
   if (is_any<c10::ValueError, c10::TypeError, c10::IndexError, c10::NotImplementedError,

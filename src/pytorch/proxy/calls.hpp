@@ -29,9 +29,6 @@ struct Extent {
 Extent extent_of(const at::Tensor& tensor);
 Extent extent_of(const std::vector<at::Tensor>& tensors);
 
-// ncclRedOp_t as torch asks NCCL for it, or -1 where NCCL has none built in.
-int reduction_of(const ::c10d::ReduceOp& op, const Extent& extent);
-
 // What the log shows for an error of the wrapped backend: ncclInvalidArgument for what torch
 // raises as ValueError, TypeError, IndexError or NotImplementedError, ncclRemoteError for its
 // distributed errors, else ncclSystemError.

@@ -1,6 +1,7 @@
 // Each operation as the one call that stands for it, which is where torch's NCCL backend has one
 // the same; gathers and scatters are its sends and receives, with the peer where there is one.
 #include "pytorch/proxy/proxy.hpp"
+#include "pytorch/tensors.hpp"
 
 namespace sabot::pytorch::proxy {
 namespace {
@@ -24,6 +25,11 @@ Operation between(const char* title, const char* function, const Extent& counted
                   const Extent& from, const Extent& to) {
   return {.title = title, .function = function, .extent = counted, .send = from.data,
           .recv = to.data};
+}
+
+Operation reducing(Operation operation, const ::c10d::ReduceOp& op) {
+  operation.redop = nccl_redop(op, operation.extent.is_bool);
+  return operation;
 }
 
 Operation sending(const char* title, const Extent& extent, int peer) {
@@ -57,27 +63,27 @@ WorkRef Proxy::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& optio
 }
 
 WorkRef Proxy::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& options) {
-  Operation operation = in_place("all_reduce", "AllReduce", proxy::extent_of(tensors));
-  operation.redop = reduction_of(options.reduceOp, operation.extent);
+  const Operation operation = reducing(
+      in_place("all_reduce", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
   return run(operation, [&] { return inner_->allreduce(tensors, options); });
 }
 
 WorkRef Proxy::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& options) {
-  Operation operation = in_place("all_reduce", "AllReduce", proxy::extent_of(tensors));
-  operation.redop = reduction_of(options.reduceOp, operation.extent);
+  const Operation operation = reducing(
+      in_place("all_reduce", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
   return run(operation, [&] { return inner_->allreduce_sparse(tensors, options); });
 }
 
 WorkRef Proxy::allreduce_coalesced(Tensors& tensors,
                                    const ::c10d::AllreduceCoalescedOptions& options) {
-  Operation operation = in_place("all_reduce_coalesced", "AllReduce", proxy::extent_of(tensors));
-  operation.redop = reduction_of(options.reduceOp, operation.extent);
+  const Operation operation = reducing(
+      in_place("all_reduce_coalesced", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
   return run(operation, [&] { return inner_->allreduce_coalesced(tensors, options); });
 }
 
 WorkRef Proxy::reduce(Tensors& tensors, const ::c10d::ReduceOptions& options) {
-  Operation operation = in_place("reduce", "Reduce", proxy::extent_of(tensors));
-  operation.redop = reduction_of(options.reduceOp, operation.extent);
+  Operation operation =
+      reducing(in_place("reduce", "Reduce", proxy::extent_of(tensors)), options.reduceOp);
   operation.root = static_cast<int>(options.rootRank);
   return run(operation, [&] { return inner_->reduce(tensors, options); });
 }
@@ -132,26 +138,26 @@ WorkRef Proxy::scatter(Tensors& outputs, TensorLists& inputs,
 WorkRef Proxy::reduce_scatter(Tensors& outputs, TensorLists& inputs,
                               const ::c10d::ReduceScatterOptions& options) {
   const Extent to = proxy::extent_of(outputs);
-  Operation operation = between("reduce_scatter", "ReduceScatter", to, extent_of(inputs), to);
-  operation.redop = reduction_of(options.reduceOp, to);
+  const Operation operation = reducing(
+      between("reduce_scatter", "ReduceScatter", to, extent_of(inputs), to), options.reduceOp);
   return run(operation, [&] { return inner_->reduce_scatter(outputs, inputs, options); });
 }
 
 WorkRef Proxy::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                     const ::c10d::ReduceScatterOptions& options) {
   const Extent to = proxy::extent_of(output);
-  Operation operation =
-      between("reduce_scatter_tensor", "ReduceScatter", to, proxy::extent_of(input), to);
-  operation.redop = reduction_of(options.reduceOp, to);
+  const Operation operation = reducing(
+      between("reduce_scatter_tensor", "ReduceScatter", to, proxy::extent_of(input), to),
+      options.reduceOp);
   return run(operation, [&] { return inner_->_reduce_scatter_base(output, input, options); });
 }
 
 WorkRef Proxy::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const ::c10d::ReduceScatterOptions& options) {
   const Extent to = proxy::extent_of(outputs);
-  Operation operation = between("reduce_scatter_tensor_coalesced", "ReduceScatter", to,
-                                proxy::extent_of(inputs), to);
-  operation.redop = reduction_of(options.reduceOp, to);
+  const Operation operation = reducing(between("reduce_scatter_tensor_coalesced", "ReduceScatter",
+                                               to, proxy::extent_of(inputs), to),
+                                       options.reduceOp);
   return run(operation,
              [&] { return inner_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
 }
