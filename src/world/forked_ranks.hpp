@@ -1,7 +1,9 @@
 // For tests: runs one function per rank in a forked process each, and brings back what they said.
 //
 // A rank's answer is a string, so that a test compares whole messages. A rank that dies answers
-// with the signal. Every child is waited for, with a limit; a stuck one is killed and says so.
+// with the signal. Every child is waited for, with a limit; a stuck one is killed and says so. No
+// child starts before all exist: a thread that serves the first could hold the allocator's lock
+// while the next is forked, and the address sanitizer of GCC 12 does not release it in the child.
 #pragma once
 
 #include <poll.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,7 +27,10 @@ class ForkedRanks {
   using Body = std::function<std::string(int rank)>;
 
   ForkedRanks(int ranks, const Body& body) {
-    for (int rank = 0; rank < ranks; ++rank) start(rank, body);
+    std::array<int, 2> gate{-1, -1};
+    if (::pipe(gate.data()) != 0) return;
+    for (int rank = 0; rank < ranks; ++rank) start(rank, gate, body);
+    for (const int end : gate) ::close(end);
   }
   ~ForkedRanks() {
     for (const Child& child : children_) {
@@ -49,7 +55,7 @@ class ForkedRanks {
     Fd pipe;
   };
 
-  void start(int rank, const Body& body) {
+  void start(int rank, const std::array<int, 2>& gate, const Body& body) {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) {
       children_.emplace_back();
@@ -58,12 +64,22 @@ class ForkedRanks {
     const pid_t pid = ::fork();
     if (pid == 0) {
       ::close(ends[0]);
+      await_opening(gate);
       const std::string said = body(rank);
       const ssize_t written = ::write(ends[1], said.data(), said.size());
       ::_exit(written == static_cast<ssize_t>(said.size()) ? 0 : 1);
     }
     ::close(ends[1]);
     children_.push_back({pid, Fd(ends[0])});
+  }
+
+  // The gate is open when nobody holds its writing end any more.
+  static void await_opening(const std::array<int, 2>& gate) {
+    ::close(gate[1]);
+    char none = 0;
+    while (::read(gate[0], &none, 1) < 0 && errno == EINTR) {
+    }
+    ::close(gate[0]);
   }
 
   static std::string answer(Child& child, int limit_s) {

@@ -99,6 +99,7 @@ class Rendezvous {
   int ranks_ = 0;  // 0 = nobody has come yet
   std::string ranks_said_by_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<pollfd> polled_;  // kept: an idle server leaves the allocator of its process alone
   std::map<int, Connection*> members_;  // attached, by rank
   std::set<int> told_;                  // ranks that know the failure
   std::optional<Error> failure_;
@@ -133,7 +134,8 @@ void Rendezvous::tick() {
 }
 
 void Rendezvous::poll_once(int timeout_ms) {
-  std::vector<pollfd> entries;
+  std::vector<pollfd>& entries = polled_;
+  entries.clear();
   entries.push_back({local_.get(), POLLIN, 0});
   if (tcp_.valid()) entries.push_back({tcp_.get(), POLLIN, 0});
   const std::size_t listeners = entries.size();

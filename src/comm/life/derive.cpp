@@ -101,8 +101,9 @@ Result<T> await_blob(const Derivation& step, int rank, std::uint64_t key) {
       if (blob->outcome.code == 0) return *blob;
       return Error(Code::kRemote, rank_text(rank) + " failed: " + blob->outcome.text);
     }
-    if (!present.ok()) return present.error();
+    // First the cause, then what followed from it: who declares the failure may leave at once.
     SABOT_TRY(check_not_declared_failed(step));
+    if (!present.ok()) return present.error();
     if (step.interruption) SABOT_TRY(step.interruption());
     if (world::monotonic_ns() >= deadline) {
       return Error(Code::kTimeout,
