@@ -8,6 +8,7 @@
 
 #include "pytorch/errors.hpp"
 #include "pytorch/library.hpp"
+#include "pytorch/version.hpp"
 
 namespace sabot::pytorch {
 namespace {
@@ -75,6 +76,10 @@ int nccl_type(at::ScalarType type) {
     case at::kBFloat16: return ncclBfloat16;
     case at::kFloat8_e4m3fn: return ncclFloat8e4m3;
     case at::kFloat8_e5m2: return ncclFloat8e5m2;
+#if SABOT_TORCH_AT_LEAST(2, 3)
+    case at::kUInt32: return ncclUint32;
+    case at::kUInt64: return ncclUint64;
+#endif
     default: return -1;
   }
 }

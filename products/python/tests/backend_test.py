@@ -65,6 +65,22 @@ class Groups(BackendTest):
             print(tensor.tolist(), dist.get_backend_config())
             """), ["[1.0, 1.0, 1.0] cpu:sabot,meta:gloo"])
 
+    def test_reduce_every_type_that_torch_and_nccl_share(self):
+        self.assertEqual(self.ranks("""
+            shared = "int8 uint8 int32 uint32 int64 uint64 float16 bfloat16 float32 float64"
+            for name in (shared + " float8_e4m3fn float8_e5m2").split():
+                seen = []
+                for op in "SUM", "PRODUCT", "MIN", "MAX", "AVG":
+                    tensor = torch.tensor([4 if rank else 2]).to(getattr(torch, name))
+                    dist.all_reduce(tensor, getattr(dist.ReduceOp, op))
+                    seen.append(tensor.to(torch.float64).item())
+                if rank == 0 and seen != [6, 8, 2, 4, 3]:
+                    say(name, seen)
+            large = torch.tensor([2**63 + 5 if rank else 7], dtype=torch.uint64)
+            dist.all_reduce(large, dist.ReduceOp.MAX)
+            say(large.item() - 2**63)
+            """), ["rank 0 5", "rank 1 5"])
+
     def test_refuse_a_second_backend_of_ours_which_torch_would_not_use(self):
         self.assertEqual(self.one_rank('refused("cpu:sabot,meta:sabot-gloo")'), [
             "SabotError: torch keeps one custom backend in a process group, so 'sabot' and"

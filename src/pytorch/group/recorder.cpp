@@ -7,10 +7,11 @@
 #include <cstdio>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
 #include <torch/csrc/jit/serialization/pickler.h>
-#include <torch/version.h>
+
+#include "pytorch/version.hpp"
 
 // Before, the writer was part of the CUDA build.
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11
+#if SABOT_TORCH_AT_LEAST(2, 11)
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #define SABOT_TORCH_WRITES 1
 #endif

@@ -4,14 +4,10 @@
 // decide.
 #pragma once
 
-#include <torch/version.h>
-
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <utility>
 
-#define SABOT_TORCH_AT_LEAST(major, minor) \
-  (TORCH_VERSION_MAJOR > (major) ||        \
-   (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+#include "pytorch/version.hpp"
 
 // object.method(arguments) if the class has it, else the value `otherwise` (for void: nothing).
 #define SABOT_FORWARD(object, otherwise, method, ...)                \
