@@ -70,11 +70,30 @@ FILL = {
 }
 
 
+# The roles whose argument a layer may replace before it forwards (abi/around.hpp).
+EDITED = {
+    "send": "kSend",
+    "recv": "kRecv",
+    "inout": "kInOut",
+    "count": "kCount",
+    "datatype": "kDatatype",
+    "redop": "kRedop",
+    "root": "kRoot",
+    "peer": "kPeer",
+}
+
+
 def function_macros(f):
-    """The macros of one function: parameters, arguments, what fills a Call, what is printed."""
+    """The macros of one function: parameters, arguments, what fills a Call, what is printed, what
+    a layer may replace."""
     params = ", ".join(a.declaration() for a in f.arguments)
     args = ", ".join(a.name for a in f.arguments)
     fill = " ".join(FILL[a.role].format(n=a.name) for a in f.arguments if a.role in FILL)
+    roles = " ".join(
+        f"(sabot_visit).role(::sabot::abi::Role::{EDITED[a.role]}, {a.name});"
+        for a in f.arguments
+        if a.role in EDITED
+    )
     shown = [a for a in f.arguments if a.role in ("", "config") and a.type != "ncclTeam_t"]
     show = " ".join(
         f'(sabot_sink).field("{a.name}", {a.name});' for a in shown if "Handle" not in a.type
@@ -85,6 +104,7 @@ def function_macros(f):
         f"#define SABOT_TAIL_PARAMS_{f.name} {', ' + params if params else ''}",
         f"#define SABOT_TAIL_ARGS_{f.name} {', ' + args if args else ''}",
         f"#define SABOT_FILL_{f.name}(sabot_call) {fill}",
+        f"#define SABOT_ROLES_{f.name}(sabot_visit) {roles}",
         f"#define SABOT_SHOW_{f.name}(sabot_sink) {show}",
         f"#define SABOT_UNUSED_{f.name} {' '.join(f'(void){a.name};' for a in f.arguments)}",
     ]

@@ -57,8 +57,8 @@ struct CountingLayer {
       field(name, static_cast<int>(value));
     }
   };
-  template <typename R, typename Next, typename Show>
-  R around(Call&, Next&& next_call, Show&& show) {
+  template <typename R, typename Next, typename Show, typename Edit>
+  R around(Call&, Next&& next_call, Show&& show, Edit&&) {
     ++calls;
     Out out{shown};
     show(out);
@@ -78,6 +78,64 @@ TEST(Around, WrapsEverySlotAndShowsTheArgumentsThatACallDoesNotCarry) {
             ncclSuccess);
   EXPECT_EQ(layer.calls, 1);
   EXPECT_EQ(layer.shown, "color=7 key=1 config ");
+}
+
+// Passes on half the elements, as bytes, to the buffer behind, from the next root.
+struct ReplacingLayer {
+  Api next;
+  struct Replace {
+    void role(Role, std::size_t& count) { count /= 2; }
+    void role(Role, ncclDataType_t& datatype) { datatype = ncclInt8; }
+    void role(Role, ncclRedOp_t& redop) { redop = ncclMax; }
+    void role(Role role, int& rank) { rank += role == Role::kRoot ? 1 : 0; }
+    void role(Role, const void*& send) { send = static_cast<const char*>(send) + 1; }
+    void role(Role, void*& recv) { recv = static_cast<char*>(recv) + 2; }
+  };
+  template <typename R, typename Next, typename Show, typename Edit>
+  R around(Call&, Next&& next_call, Show&&, Edit&& edit) {
+    edit(Replace{});
+    return next_call();
+  }
+};
+
+struct Passed {
+  const void* send;
+  void* recv;
+  std::size_t count;
+  ncclDataType_t datatype;
+  ncclRedOp_t redop;
+  int root;
+};
+
+TEST(Around, ForwardsTheArgumentsThatALayerPutInTheirPlace) {
+  ApiTable bottom{};
+  bottom.Reduce = [](void* self, Call*, const void* send, void* recv, std::size_t count,
+                     ncclDataType_t datatype, ncclRedOp_t redop, int root, ncclComm_t,
+                     cudaStream_t) {
+    *static_cast<Passed*>(self) = {send, recv, count, datatype, redop, root};
+    return ncclSuccess;
+  };
+  bottom.Bcast = [](void* self, Call*, void* buffer, std::size_t count, ncclDataType_t datatype,
+                    int root, ncclComm_t, cudaStream_t) {
+    *static_cast<Passed*>(self) = {buffer, buffer, count, datatype, ncclSum, root};
+    return ncclSuccess;
+  };
+  Passed passed{};
+  ReplacingLayer layer{{&bottom, &passed}};
+  Call call;
+  char bytes[16] = {};
+  const auto& table = Around<ReplacingLayer>::kTable;
+  EXPECT_EQ(table.Reduce(&layer, &call, bytes, bytes, 8, ncclFloat32, ncclSum, 2, nullptr, nullptr),
+            ncclSuccess);
+  EXPECT_EQ(passed.send, bytes + 1);
+  EXPECT_EQ(passed.recv, bytes + 2);
+  EXPECT_EQ(passed.count, 4u);
+  EXPECT_EQ(passed.datatype, ncclInt8);
+  EXPECT_EQ(passed.redop, ncclMax);
+  EXPECT_EQ(passed.root, 3);
+  EXPECT_EQ(table.Bcast(&layer, &call, bytes, 8, ncclFloat32, 0, nullptr, nullptr), ncclSuccess);
+  EXPECT_EQ(passed.send, bytes + 2);
+  EXPECT_EQ(passed.root, 1);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ class FaultLayer {
 
   abi::Api next;
 
-  template <typename R, typename Next, typename Show>
-  [[gnu::always_inline]] R around(abi::Call& call, Next&& forward, Show&&) {
+  template <typename R, typename Next, typename Show, typename Edit>
+  [[gnu::always_inline]] R around(abi::Call& call, Next&& forward, Show&&, Edit&&) {
     if constexpr (!std::is_same_v<R, ncclResult_t>) {
       return forward();
     } else {

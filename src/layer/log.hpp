@@ -32,8 +32,8 @@ class LogLayer {
 
   abi::Api next;
 
-  template <typename R, typename Next, typename Show>
-  R around(abi::Call& call, Next&& forward, Show&& show) {
+  template <typename R, typename Next, typename Show, typename Edit>
+  R around(abi::Call& call, Next&& forward, Show&& show, Edit&&) {
     entered(call, show);
     if constexpr (std::is_same_v<R, ncclResult_t>) {
       const ncclResult_t result = forward();
