@@ -105,7 +105,6 @@ std::string actions_section() {
   std::string out = "## Actions: `do`\n\nA fault has exactly one.\n";
   for (const read::ActionRow& each : read::action_rows()) {
     out += "\n### " + code(each.word) + "\n\n" + std::string(each.meaning) + ".";
-    if (!each.is_implemented) out += " **Parsed, but not executed by this build: refused.**";
     out += "\n\n| key | value | meaning | example |\n|---|---|---|---|\n" + action_parameters(each);
   }
   out += "\nResult codes: " + join(abi::result_names(), ", ") +

@@ -201,13 +201,6 @@ void check_parameters(const Action& action, const Value& table, const Prefixes& 
                     std::string(prefixes.action) + "distribution", "needs 'jitter'");
 }
 
-std::string implemented_words() {
-  std::vector<std::string_view> words;
-  for (const ActionRow& row : action_rows())
-    if (row.is_implemented) words.push_back(row.word);
-  return join(words, ", ");
-}
-
 }  // namespace
 
 Action build_action(const Value& table, const Prefixes& prefixes, Diagnostics& diagnostics) {
@@ -230,12 +223,6 @@ Action build_action(const Value& table, const Prefixes& prefixes, Diagnostics& d
   }
   if (!action.arguments.empty() && action.arguments.front().key == row->word)
     check_parameters(action, table, prefixes, diagnostics);
-  if (!row->is_implemented) {
-    diagnostics.add(table.find(row->word)->place,
-                    std::string(prefixes.action) + std::string(row->word),
-                    "this build knows the action '" + std::string(row->word) +
-                        "' but does not execute it yet; it executes: " + implemented_words());
-  }
   return action;
 }
 

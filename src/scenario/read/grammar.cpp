@@ -96,7 +96,8 @@ constexpr std::array<std::string_view, 5> kCorruptWords{"bit-flip", "nan", "scal
                                                         "stale"};
 constexpr std::array<std::string_view, 8> kCrashWords{"abort",   "SIGKILL", "SIGTERM", "SIGINT",
                                                       "SIGSEGV", "SIGBUS",  "SIGFPE",  "SIGSTOP"};
-constexpr std::array<std::string_view, 4> kLinkWords{"drop", "delay", "throttle", "cut"};
+constexpr std::array<std::string_view, 5> kLinkWords{"drop", "delay", "throttle", "cut",
+                                                     "partition"};
 constexpr std::array<std::string_view, 2> kExhaustWords{"allocation", "registration"};
 
 constexpr ParameterRow kErrorParameters[] = {
@@ -166,25 +167,31 @@ constexpr ParameterRow kLinkParameters[] = {
     {"peer", Shape::kNumbers, {}, {}, "to which ranks; all if left out", "1"},
     {"by", Shape::kDuration, {}, {}, "how long \"delay\" holds a message", R"("5ms")"},
     {"rate", Shape::kBytes, {}, {}, "what \"throttle\" lets pass each second", R"("100MiB")"},
+    {"for",
+     Shape::kDuration,
+     {},
+     {},
+     "for how long from the call on; until `sabot ctl release` or the communicator's end if left "
+     "out",
+     R"("10s")"},
 };
 constexpr ParameterRow kExhaustParameters[] = {
     {"exhaust", Shape::kWord, kExhaustWords, {}, "what fails", R"("registration")"},
 };
 
 constexpr std::array<ActionRow, 10> kActionRows{{
-    {ActionKind::kError, "error", true, "the call returns an error code", kErrorParameters},
-    {ActionKind::kAsyncError, "async_error", false,
+    {ActionKind::kError, "error", "the call returns an error code", kErrorParameters},
+    {ActionKind::kAsyncError, "async_error",
      "the call succeeds; the communicator reports an error later", kAsyncErrorParameters},
-    {ActionKind::kDelay, "delay", false, "the call, or its GPU work, takes longer",
-     kDelayParameters},
-    {ActionKind::kHang, "hang", false, "the call, or its GPU work, does not end", kHangParameters},
-    {ActionKind::kSkip, "skip", false, "this rank silently does not take part", kSkipParameters},
-    {ActionKind::kMismatch, "mismatch", false, "this rank calls with another argument",
+    {ActionKind::kDelay, "delay", "the call, or its GPU work, takes longer", kDelayParameters},
+    {ActionKind::kHang, "hang", "the call, or its GPU work, does not end", kHangParameters},
+    {ActionKind::kSkip, "skip", "this rank silently does not take part", kSkipParameters},
+    {ActionKind::kMismatch, "mismatch", "this rank calls with another argument",
      kMismatchParameters},
-    {ActionKind::kCorrupt, "corrupt", false, "this rank's data is changed", kCorruptParameters},
-    {ActionKind::kCrash, "crash", false, "the process ends", kCrashParameters},
-    {ActionKind::kLink, "link", false, "the network below fails", kLinkParameters},
-    {ActionKind::kExhaust, "exhaust", false, "a resource runs out", kExhaustParameters},
+    {ActionKind::kCorrupt, "corrupt", "this rank's data is changed", kCorruptParameters},
+    {ActionKind::kCrash, "crash", "the process ends", kCrashParameters},
+    {ActionKind::kLink, "link", "the network below fails", kLinkParameters},
+    {ActionKind::kExhaust, "exhaust", "a resource runs out", kExhaustParameters},
 }};
 
 constexpr std::array<OutcomeRow, 3> kOutcomeRows{{

@@ -2,8 +2,8 @@
 //
 // Key lists, "did you mean", error texts, the one-line form, the printers and the reference page
 // derive from these rows; adding a condition is one row here and one case where it is read
-// (read/trigger.cpp) and where it is decided (decider.cpp). Adding an action is one row;
-// `is_implemented` says whether this build executes it.
+// (read/trigger.cpp) and where it is decided (decider.cpp). Adding an action is one row, and one
+// case where it becomes an Act (act.cpp).
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,6 @@ struct ParameterRow {
 struct ActionRow {
   ActionKind kind;
   std::string_view word;
-  bool is_implemented;
   std::string_view meaning;
   // The first parameter is named like the action and is always given.
   std::span<const ParameterRow> parameters;
