@@ -8,6 +8,21 @@ namespace sabot::run {
 
 using config::KnobId;
 
+namespace {
+
+ControlNames control_names(const RecorderOptions& options) {
+  ControlNames names;
+  names.switches = options.switches;
+  for (std::size_t i = 0; i < options.faults.size(); ++i) {
+    names.faults.push_back(options.faults[i].name);
+    if (!options.faults[i].is_armed && i < kControlFaultsMax)
+      names.armed &= ~(std::uint64_t{1} << i);
+  }
+  return names;
+}
+
+}  // namespace
+
 RecorderOptions Recorder::options_from(const config::Snapshot& settings) {
   RecorderOptions options;
   options.run_folder = std::string(settings.get<KnobId::kRunFolder>());
@@ -33,12 +48,15 @@ Recorder::Recorder(const RecorderOptions& options) : tag_(process_tag()) {
         "together; give a folder on a shared file system with --run-folder";
   }
   journal_.open(folder_, tag_, options.sink, options.sink_context);
+  observation_.open(folder_, tag_);
   const Status opened =
       tally_.open(folder_, tag_,
                   {.fault_count = static_cast<std::uint32_t>(options.faults.size()),
                    .slot_bytes = options.slot_bytes,
                    .plan_hash = options.plan_hash});
   if (!opened.ok()) problems_.push_back(opened.error().message());
+  const Status controlled = control_.open(folder_, control_names(options));
+  if (!controlled.ok()) problems_.push_back(controlled.error().message());
   budget_.open(folder_);
   if (!refusal.empty()) budget_.refuse(refusal);
   for (const PlannedFault& fault : options.faults) {
@@ -62,8 +80,10 @@ Status Recorder::write_attach(const AttachRecord& record) const {
 void Recorder::after_fork_child() noexcept {
   forked_.store(true);
   journal_.after_fork_child();
+  observation_.after_fork_child();
   budget_.after_fork_child();
   tally_.after_fork_child();
+  control_.after_fork_child();
 }
 
 }  // namespace sabot::run

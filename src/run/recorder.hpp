@@ -1,4 +1,4 @@
-// All that one process writes into its run: journal, budget claims, counters, attach record.
+// All that one process has of its run: journal, budget claims, counters, attach record, control.
 //
 // Opened once, at the first call of the API, from the settings of the process; without a run folder
 // everything works within the process. A part that cannot be opened is reported in problems() and
@@ -16,7 +16,9 @@
 #include "config/snapshot.hpp"
 #include "run/attach_record.hpp"
 #include "run/budget.hpp"
+#include "run/control_page.hpp"
 #include "run/journal.hpp"
+#include "run/observation.hpp"
 #include "run/tally.hpp"
 
 namespace sabot::run {
@@ -24,14 +26,16 @@ namespace sabot::run {
 struct PlannedFault {
   std::string name;
   std::uint64_t budget = 0;  // 0 = unlimited
+  bool is_armed = true;      // from the beginning, else once `sabot ctl arm` says so
 };
 
 struct RecorderOptions {
   std::string run_folder;  // "" = none
   bool spans_hosts = false;
   std::vector<PlannedFault> faults;
-  std::uint64_t plan_hash = 0;   // of the scenario; the same in every process of the run
-  std::uint32_t slot_bytes = 0;  // of what is counted for each fault; 0 = nothing
+  std::vector<std::string> switches{};  // of the faults, in the order of their bits
+  std::uint64_t plan_hash = 0;          // of the scenario; the same in every process of the run
+  std::uint32_t slot_bytes = 0;         // of what is counted for each fault; 0 = nothing
   Journal::Sink sink = nullptr;
   void* sink_context = nullptr;
 };
@@ -52,6 +56,8 @@ class Recorder {
   const std::vector<std::string>& problems() const { return problems_; }
 
   Journal& journal() { return journal_; }
+  Control& control() { return control_; }
+  Observation& observation() { return observation_; }
   TallyPage& counters() { return tally_.page(); }
   // relaxed: a counter
   void count_firing() { counters().faults_fired.fetch_add(1, std::memory_order_relaxed); }
@@ -80,8 +86,10 @@ class Recorder {
   std::vector<std::string> problems_;
   std::vector<bool> limited_;
   Journal journal_;
+  Observation observation_;
   Budget budget_;
   Tally tally_;
+  Control control_;
   std::atomic<bool> forked_{false};
 };
 
