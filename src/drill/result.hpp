@@ -29,9 +29,9 @@ inline constexpr int kOutcomeCount = 8;
 
 // The word of plans, tables and files: "fails-cleanly".
 constexpr std::string_view word_of(Outcome outcome) {
-  constexpr std::string_view kWords[kOutcomeCount] = {
-      "completes",  "recovers",     "fails-cleanly", "hangs",
-      "dies-dirty", "wrong-result", "not-recorded",  "skipped"};
+  constexpr std::string_view kWords[kOutcomeCount] = {"completes",    "recovers",   "fails-cleanly",
+                                                      "hangs",        "dies-dirty", "wrong-result",
+                                                      "not-recorded", "skipped"};
   return kWords[static_cast<int>(outcome)];
 }
 
@@ -82,9 +82,9 @@ enum class EventKind : std::uint8_t {
 };
 inline constexpr int kEventKindCount = 10;
 constexpr std::string_view word_of(EventKind kind) {
-  constexpr std::string_view kWords[kEventKindCount] = {
-      "start",   "fault",     "detection", "abort",    "restart",
-      "created", "destroyed", "ended",     "deadline", "end"};
+  constexpr std::string_view kWords[kEventKindCount] = {"start",    "fault",   "detection", "abort",
+                                                        "restart",  "created", "destroyed", "ended",
+                                                        "deadline", "end"};
   return kWords[static_cast<int>(kind)];
 }
 
@@ -118,23 +118,23 @@ struct Case {
 
   std::uint64_t started_ns = 0;
   std::uint64_t finished_ns = 0;
-  std::uint64_t deadline_ns = 0;  // how long it was given
-  std::uint64_t fault_ns = 0;     // first firing of any fault
-  std::vector<FaultSeen> faults;  // in the order of the scenario
-  std::vector<RankSeen> ranks;    // by rank
-  std::vector<Event> events;      // by time
+  std::uint64_t deadline_ns = 0;              // how long it was given
+  std::uint64_t fault_ns = 0;                 // first firing of any fault
+  std::vector<FaultSeen> faults;              // in the order of the scenario
+  std::vector<RankSeen> ranks;                // by rank
+  std::vector<Event> events;                  // by time
   std::optional<std::uint64_t> detection_ns;  // from the first firing until the last rank knew
   std::optional<std::uint64_t> recovery_ns;   // from the first firing until work went on
   std::uint64_t attempts = 0;
   std::optional<std::uint64_t> steps_lost;
   Check check;
 
-  int exit_status = 0;               // of `sabot run`
-  std::string status_text;           // "exit status 1", "signal 9 (Killed)"
-  std::vector<std::string> leaked;   // "process 4711 (python3 train.py)", "/dev/shm/x (1.5MiB)"
-  std::vector<std::string> problems; // parts of the record that could not be read
-  std::vector<std::string> log_tail; // last lines of what the command printed
-  std::string replay;                // the command that runs this case alone
+  int exit_status = 0;                // of `sabot run`
+  std::string status_text;            // "exit status 1", "signal 9 (Killed)"
+  std::vector<std::string> leaked;    // "process 4711 (python3 train.py)", "/dev/shm/x (1.5MiB)"
+  std::vector<std::string> problems;  // parts of the record that could not be read
+  std::vector<std::string> log_tail;  // last lines of what the command printed
+  std::string replay;                 // the command that runs this case alone
 
   std::uint64_t duration_ns() const {
     return finished_ns > started_ns ? finished_ns - started_ns : 0;

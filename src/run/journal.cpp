@@ -1,10 +1,7 @@
 // Writing the journal of one process.
 #include "run/journal.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
-
-#include <cerrno>
 
 #include "run/identity.hpp"
 #include "run/json_writer.hpp"
@@ -65,55 +62,17 @@ std::string to_json_line(const JournalEntry& entry) {
   return json.take();
 }
 
-Journal::~Journal() {
-  const int fd = fd_.load();
-  if (fd >= 0) ::close(fd);
-}
-
 void Journal::open(const std::string& folder, const std::string& tag, Sink sink, void* context) {
-  path_ = folder.empty() ? "" : folder + "/journal/" + tag + ".jsonl";
+  file_.open(folder.empty() ? "" : folder + "/journal/" + tag + ".jsonl");
   sink_ = sink;
   context_ = context;
-  owner_pid_.store(::getpid());
-}
-
-Result<int> Journal::descriptor() {
-  const int held = fd_.load();
-  if (held >= 0) return held;
-  const int opened = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (opened < 0)
-    return Error(Code::kSystem, "cannot open the journal '" + path_ + "': " + errno_text(errno));
-  // Two threads may fire their first fault at once: the later one uses the descriptor of the
-  // earlier.
-  int none = -1;
-  if (fd_.compare_exchange_strong(none, opened)) return opened;
-  ::close(opened);
-  return none;
 }
 
 Status Journal::append(const JournalEntry& entry) { return append_line(to_json_line(entry)); }
 
 Status Journal::append_line(std::string line) {
-  // The process id is compared as well, for forks that no handler has seen (clone, vfork).
-  if (owner_pid_.load() != ::getpid())
-    return Error(Code::kInvalidUsage, "this process was forked and has no journal of its own");
-  if (sink_ != nullptr) sink_(line, context_);
-  if (path_.empty()) return {};
-  const int fd = SABOT_TRY(descriptor());
-  line.push_back('\n');
-  ssize_t written = 0;
-  do {
-    written = ::write(fd, line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(line.size())) return {};
-  return Error(Code::kSystem, "cannot append to the journal '" + path_ +
-                                  "': " + (written < 0 ? errno_text(errno) : errno_text(ENOSPC)));
-}
-
-void Journal::after_fork_child() noexcept {
-  const int fd = fd_.exchange(-1);
-  if (fd >= 0) ::close(fd);
-  owner_pid_.store(0);
+  if (sink_ != nullptr && file_.is_owner()) sink_(line, context_);
+  return file_.append(std::move(line));
 }
 
 }  // namespace sabot::run

@@ -7,12 +7,12 @@
 // its own.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/result.hpp"
+#include "run/append_file.hpp"
 
 namespace sabot::run {
 
@@ -58,11 +58,6 @@ class Journal {
  public:
   using Sink = void (*)(std::string_view line, void* context);
 
-  Journal() = default;
-  ~Journal();
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
-
   // Before any append(). folder = "" for no file; sink may be null.
   void open(const std::string& folder, const std::string& tag, Sink sink, void* context);
   // An error says that this firing has no proof on disk; the job must go on.
@@ -70,14 +65,10 @@ class Journal {
   // The same with a line made by to_json_line.
   Status append_line(std::string line);
   // In the child of a fork, async-signal-safe: leaves the parent's file alone for good.
-  void after_fork_child() noexcept;
+  void after_fork_child() noexcept { file_.after_fork_child(); }
 
  private:
-  Result<int> descriptor();
-
-  std::string path_;
-  std::atomic<int> fd_{-1};
-  std::atomic<int> owner_pid_{0};
+  AppendFile file_{"journal"};
   Sink sink_ = nullptr;
   void* context_ = nullptr;
 };

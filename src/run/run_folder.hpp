@@ -4,6 +4,7 @@
 //   scenario.toml        a copy of the scenario, which the processes read
 //   attach/HOST.PID.json one process each: way, engine, real library, why
 //   journal/HOST.PID.jsonl   the faults that fired there
+//   seen/HOST.PID.jsonl  what the application was told there: errors, lives of comms
 //   budget/FAULT.N       the N-th firing of a fault was claimed
 //   tally/HOST.PID       counters, mapped
 //   launchers/HOST.PID   a `sabot run` at work here

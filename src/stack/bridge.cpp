@@ -61,6 +61,19 @@ struct FromBeside {
   }
 };
 
+// Abort, destroy and revoke are recorded as they begin: they may not return.
+constexpr bool ends_comm(FunctionId function) {
+  return function == FunctionId::kCommAbort || function == FunctionId::kCommDestroy ||
+         function == FunctionId::kCommRevoke;
+}
+
+// Where CommGetAsyncError, the only function of this signature, writes its answer.
+template <typename... Arguments>
+const ncclResult_t* reported(const Arguments&...) {
+  return nullptr;
+}
+inline const ncclResult_t* reported(ncclComm_t, ncclResult_t* error) { return error; }
+
 ncclResult_t result_of(ncclResult_t result) { return result; }
 template <typename T>
 ncclResult_t result_of(const T&) {
@@ -90,6 +103,7 @@ R bridged(Stack& stack, call::ThreadState& thread, const Admission& admission, F
   call.function = function;
   fill(call);
   enter(stack, call, thread, admission);
+  if (ends_comm(function)) stack.saw_ending(call);
   if constexpr (std::is_void_v<R>) {
     through(stack.top(), &call);
     stack.boundary().leave(call, thread, ncclSuccess);
@@ -125,7 +139,10 @@ template <typename R, typename Caller, typename Direct, typename Through, typena
 
 struct NothingCreated {
   static constexpr bool kCreates = false;
-  void after(Stack&, const Call&, call::ThreadState&, ncclResult_t) const {}
+  const ncclResult_t* async_error;
+  void after(Stack& stack, const Call& call, call::ThreadState&, ncclResult_t result) const {
+    if (async_error != nullptr && result == ncclSuccess) stack.saw_async_error(call, async_error);
+  }
 };
 
 struct CommsCreated {
@@ -134,6 +151,7 @@ struct CommsCreated {
   void after(Stack& stack, const Call& call, call::ThreadState& thread, ncclResult_t result) const {
     stack.boundary().created(call, thread, result, creation);
     if (result == ncclSuccess) stack.after_creation();
+    if (result == ncclSuccess || result == ncclInProgress) stack.saw_creation(call, creation);
   }
 };
 
@@ -153,8 +171,8 @@ struct CommsCreated {
   }
 #define SABOT_BRIDGE(name, ret)                                                       \
   SABOT_BRIDGE_WITH(bridge_, name, ret, FromApplication{__builtin_return_address(0)}, \
-                    NothingCreated{})                                                 \
-  SABOT_BRIDGE_WITH(beside_, name, ret, FromBeside{}, NothingCreated{})
+                    (NothingCreated{reported(SABOT_ARGS_##name)}))                    \
+  SABOT_BRIDGE_WITH(beside_, name, ret, FromBeside{}, (NothingCreated{reported(SABOT_ARGS_##name)}))
 SABOT_ORDINARY(SABOT_BRIDGE)
 #undef SABOT_BRIDGE
 #define SABOT_BRIDGE(name, ret)                                                       \

@@ -61,11 +61,17 @@ class Stack {
     std::atomic<std::uint64_t>& own = page.owned_calls[thread.counter - 1];
     own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  // relaxed: a counter
   void count_error(const abi::Call& call, ncclResult_t result) {
-    if (result != ncclSuccess && result != ncclInProgress && !call.injected)
-      counters().errors_from_real.fetch_add(1, std::memory_order_relaxed);
+    if (__builtin_expect(result == ncclSuccess || result == ncclInProgress, 1)) return;
+    // relaxed: a counter
+    if (!call.injected) counters().errors_from_real.fetch_add(1, std::memory_order_relaxed);
+    note_seen(run::SeenKind::kError, call, result, call.comm_label);
   }
+  // For the record of what the application was told (sightings.cpp). reported: what
+  // CommGetAsyncError wrote, or null.
+  void saw_async_error(const abi::Call& call, const ncclResult_t* reported) noexcept;
+  void saw_ending(const abi::Call& call) noexcept;
+  void saw_creation(const abi::Call& call, const call::Creation& creation) noexcept;
   // Whether any call of the application came through.
   bool saw_application() const {
     const run::TallyPage* page = page_.load();
@@ -97,6 +103,8 @@ class Stack {
  private:
   static std::atomic<Stack*> current_;
 
+  void note_seen(run::SeenKind kind, const abi::Call& call, ncclResult_t result,
+                 const char* comm_label) noexcept;
   void choose_engine();
   Status open_real();
   void open_host(std::string reason);
@@ -125,6 +133,7 @@ class Stack {
   std::atomic<run::TallyPage*> page_{nullptr};  // the recorder's
   std::atomic<std::uint32_t> owners_{0};
   std::atomic<bool> forked_{false};
+  std::atomic<bool> said_unseen_{false};
   std::atomic<std::uint64_t> injections_{0};  // made so far
   std::mutex publishing_;                     // held while entries change
   bool is_following_ = false;                 // under publishing_

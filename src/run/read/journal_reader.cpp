@@ -3,10 +3,8 @@
 
 #include <algorithm>
 
-#include "base/text.hpp"
 #include "run/read/folder_listing.hpp"
-#include "run/read/json_value.hpp"
-#include "run/text_file.hpp"
+#include "run/read/json_lines.hpp"
 
 namespace sabot::run {
 namespace {
@@ -36,33 +34,16 @@ JournalLine line_of(const JsonValue& json, std::string_view text) {
   return line;
 }
 
-void read_one(const std::string& path, JournalContent& content) {
-  const Result<std::string> text =
-      read_text_file("journal", path, {.bytes_max = kJournalBytesMax, .may_be_empty = true});
-  if (!text.ok()) {
-    content.problems.push_back(text.error().message());
-    return;
-  }
-  std::size_t number = 0;
-  for (const std::string_view piece : split(*text, '\n')) {
-    ++number;
-    if (piece.empty()) continue;
-    const Result<JsonValue> json = JsonValue::parse(piece);
-    if (json.ok())
-      content.lines.push_back(line_of(*json, piece));
-    else
-      content.problems.push_back(path + ":" + std::to_string(number) + ": " +
-                                 json.error().message());
-  }
-}
-
 }  // namespace
 
 JournalContent read_journals(const std::string& run_folder) {
   JournalContent content;
   const std::string folder = run_folder + "/journal";
-  for (const std::string& name : list_folder(folder, ".jsonl"))
-    read_one(folder + "/" + name, content);
+  for (const std::string& name : list_folder(folder, ".jsonl")) {
+    JsonLines read = read_json_lines("journal", folder + "/" + name, kJournalBytesMax);
+    content.problems.insert(content.problems.end(), read.problems.begin(), read.problems.end());
+    for (const JsonLine& line : read.lines) content.lines.push_back(line_of(line.value, line.text));
+  }
   std::stable_sort(
       content.lines.begin(), content.lines.end(),
       [](const JournalLine& a, const JournalLine& b) { return a.epoch_ns < b.epoch_ns; });
