@@ -256,6 +256,8 @@ OWN_EXPORTS = [
     "sabot_comm_open",
     "sabot_fault_inject",
     "sabot_fault_withdraw",
+    "sabot_link_generation",
+    "sabot_link_rule_for",
     "sabot_stack_v1",
     "sabot_stream_call",
     "sabot_stream_create",

@@ -1,0 +1,105 @@
+// The rules that `link` faults have left: what happens to the messages between this rank and a
+// peer.
+//
+// A table of this process, because links belong to it and not to a layer: a firing puts a row in,
+// its time limit, `sabot ctl release` or the end of its communicator takes it out, and whoever
+// carries bytes (sabot/link.h; the host engine) looks rows up. Decides nothing and moves nothing.
+// Thread-safe; the generation is one load, a look-up takes a lock that is held for a pass over the
+// table at most.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "abi/call.hpp"
+#include "base/result.hpp"
+#include "sabot/link.h"
+#include "scenario/act.hpp"
+
+namespace sabot::layer {
+
+class LinkRules {
+ public:
+  static constexpr std::size_t kRulesMax = 256;
+
+  // The one of this process.
+  static LinkRules& process();
+
+  // Who is to act on a rule: the host engine, which knows ranks of a communicator, or the network
+  // plugin below NVIDIA's library, which knows world ranks only.
+  enum class Carrier : std::uint8_t { kHostEngine, kNetPlugin };
+
+  // The rule of this firing holds from now on. call: the one that the fault fired on, for its
+  // communicator; peers are ranks of that. A second firing of the same fault on the same
+  // communicator replaces the first. kUnsupported, with a text for journal and log: nothing in this
+  // process would act on it, or peers are named that have no world rank. kInvalidUsage: kRulesMax
+  // rules hold already.
+  Status apply(const scenario::Act& act, const abi::Call& call, std::string_view fault,
+               Carrier carrier);
+  // A network plugin of ours has been started in this process.
+  void note_plugin() noexcept { has_plugin_.store(true); }
+
+  // `sabot ctl release`: of one fault, or of all where it is empty.
+  void release(std::string_view fault);
+  // Abort, destroy, finalize or revoke: its links are as they were. Call it before forwarding.
+  void end_comm(const void* comm);
+  // The child of a fork starts with none. Async-signal-safe.
+  void forget() noexcept;
+
+  // pairs with: changed
+  std::uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
+  // Everything that holds for this pair at now_ns (CLOCK_MONOTONIC), as sabot/link.h answers. -1 as
+  // there.
+  sabot_link_rule_t between(int world_rank, int peer_world_rank, std::uint64_t now_ns) const;
+  // The same within one communicator, by its ranks: for the engine that executes it.
+  sabot_link_rule_t within(const void* comm, int rank, int peer, std::uint64_t now_ns) const;
+
+ private:
+  struct Rule {
+    Carrier carrier = Carrier::kHostEngine;
+    const void* comm = nullptr;
+    int rank = -1;
+    int world_rank = -1;
+    std::uint32_t effects = 0;  // 0: this row is free
+    std::uint64_t peers = 0;
+    std::uint64_t delay_ns = 0;
+    std::uint64_t rate_bytes_per_s = 0;
+    std::uint64_t until_ns = 0;
+    char fault[sizeof(sabot_link_rule_t::fault)] = "";
+  };
+
+  // Not a std::mutex: the child of a fork has to open one that its parent held.
+  class Lock {
+   public:
+    explicit Lock(std::atomic<bool>& word);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    std::atomic<bool>& word_;
+  };
+
+  template <typename Matches>
+  void remove_if(Matches matches);
+  template <typename Matches>
+  sabot_link_rule_t sum_of(std::uint64_t now_ns, Matches matches) const;
+  Status check_plugin(const scenario::Act& act, const abi::Call& call) const;
+  // The row of this fault on this communicator, else a free one, else null.
+  Rule* row_for(const abi::Call& call, std::string_view fault, std::uint64_t now_ns);
+  void changed() noexcept {
+    // pairs with: generation
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+
+  mutable std::atomic<bool> locked_{false};
+  std::array<Rule, kRulesMax> rules_{};
+  std::atomic<std::uint64_t> generation_{1};
+  std::atomic<bool> has_plugin_{false};
+};
+
+}  // namespace sabot::layer
