@@ -2,12 +2,12 @@
 //
 // The launcher makes the file and writes it (control_writer.hpp); processes under test look at it
 // at the price of one load a call: `generation` grows after every change, and whoever sees a new
-// one reads the words that concern him. Processes write two things: they claim a requested firing,
-// so that one rank makes it, and they list the calls they hold, so that `sabot ctl status` shows
-// them. Plan 0 is the scenario of the run, plan N the N-th that was added while it ran
-// (RUN/added/N.toml); a fault is its position in its plan. A process without a run folder, or whose
-// faults are not those of the run, has a plan of its own that nobody changes, and so has the child
-// of a fork.
+// one reads the words that concern him. Processes write three things: they claim a requested
+// firing, so that one rank makes it, they count what fired, and they list the calls they hold, so
+// that `sabot ctl status` shows both. Plan 0 is the scenario of the run, plan N the N-th that was
+// added while it ran (RUN/added/N.toml); a fault is its position in its plan. A process without a
+// run folder, or whose faults are not those of the run, has a plan of its own that nobody changes,
+// and so has the child of a fork.
 #pragma once
 
 #include <atomic>
@@ -32,6 +32,7 @@ struct ControlPlan {
   std::atomic<std::uint64_t> fires_waiting;               // bit i: fire[i] holds a request
   std::atomic<std::uint64_t> fire[kControlFaultsMax];     // sequence << 32 | for whom
   std::atomic<std::uint64_t> release[kControlFaultsMax];  // grows with each release of the fault
+  std::atomic<std::uint64_t> fired[kControlFaultsMax];    // in all processes of this host
 };
 
 struct ControlHold {
@@ -125,6 +126,11 @@ class Control {
   }
   // Whether this rank is to carry the request out: of all that ask, one is told yes.
   bool claim_fire(const ControlFault& fault, std::int32_t world_rank);
+
+  void count_fired(const ControlFault& fault) {
+    // relaxed: a counter
+    plan_at(fault.plan).fired[fault.fault].fetch_add(1, std::memory_order_relaxed);
+  }
 
   // A hold notes the count when it begins, and is over when the count is another.
   std::uint64_t release_count(const ControlFault& fault) const;

@@ -104,9 +104,10 @@ TEST_F(Page, AProcessWithOtherFaultsKeepsItsOwnPlanAndSeesWhatWasAdded) {
   Control control;
   ASSERT_TRUE(control.open(path_, {.faults = {"something else"}, .armed = 0b1}).ok());
   EXPECT_EQ(control.armed(0), 0b1U);
-  launcher.count_added(0b101);
+  launcher.count_added(0b101, 0b10);
   EXPECT_EQ(control.added(), 1U);
   EXPECT_EQ(control.armed(1), 0b101U);
+  EXPECT_EQ(control.switches(1), 0b10U);
 }
 
 TEST_F(Page, ARequestIsForItsRankAndIsClaimedOnce) {
@@ -149,7 +150,7 @@ TEST_F(Page, ARequestThatIsWithdrawnIsNotClaimed) {
 }
 
 TEST_F(Page, EachOfManyRequestsIsClaimedOnceWhoeverAsks) {
-  constexpr int kRequests = 2000;
+  constexpr int kRequests = 300;
   ControlWriter launcher = writer();
   std::atomic<int> claimed{0};
   std::atomic<bool> is_over{false};
@@ -169,6 +170,18 @@ TEST_F(Page, EachOfManyRequestsIsClaimedOnceWhoeverAsks) {
   one.join();
   other.join();
   EXPECT_EQ(claimed.load(), kRequests);
+}
+
+TEST_F(Page, WhatFiredIsCountedOverAllProcesses) {
+  const ControlWriter launcher = writer();
+  Control one;
+  Control other;
+  ASSERT_TRUE(one.open(path_, two_faults()).ok());
+  ASSERT_TRUE(other.open(path_, two_faults()).ok());
+  one.count_fired(kSecond);
+  other.count_fired(kSecond);
+  EXPECT_EQ(launcher.fired(kSecond), 2U);
+  EXPECT_EQ(launcher.fired(kFirst), 0U);
 }
 
 TEST_F(Page, AReleaseConcernsOneFaultOrAll) {
@@ -243,7 +256,7 @@ TEST_F(Page, TheHeldCallsOfAProcessThatWasKilledLeaveTheListAlsoBeforeItIsReaped
 
 TEST_F(Page, NoMorePlansAreCountedThanThereIsRoomFor) {
   ControlWriter launcher = writer();
-  for (std::size_t i = 1; i < kControlPlansMax; ++i) launcher.count_added(1);
+  for (std::size_t i = 1; i < kControlPlansMax; ++i) launcher.count_added(1, 0);
   EXPECT_EQ(launcher.added(), kControlPlansMax - 1);
 }
 

@@ -108,9 +108,10 @@ void ControlWriter::release_all() {
   bump();
 }
 
-void ControlWriter::count_added(std::uint64_t armed) {
+void ControlWriter::count_added(std::uint64_t armed, std::uint64_t switches) {
   const std::uint32_t number = added() + 1;
   page().plans[number].armed.store(armed);
+  page().plans[number].switches.store(switches);
   page().added.store(number);
   bump();
 }
@@ -118,6 +119,10 @@ void ControlWriter::count_added(std::uint64_t armed) {
 std::uint32_t ControlWriter::added() const {
   constexpr std::uint64_t kMax = kControlPlansMax - 1;
   return static_cast<std::uint32_t>(std::min(page().added.load(), kMax));
+}
+
+std::uint64_t ControlWriter::fired(const ControlFault& fault) const {
+  return plan_of(fault).fired[fault.fault].load();
 }
 
 std::vector<HeldCall> ControlWriter::held() {

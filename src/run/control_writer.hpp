@@ -41,9 +41,10 @@ class ControlWriter {
   void release_all();
 
   // Plan added() + 1 lies in its file: processes may read it from here on.
-  void count_added(std::uint64_t armed);
+  void count_added(std::uint64_t armed, std::uint64_t switches);
   std::uint32_t added() const;
 
+  std::uint64_t fired(const ControlFault& fault) const;
   // The held calls of processes that live; of others the entries are taken off the list.
   std::vector<HeldCall> held();
 
