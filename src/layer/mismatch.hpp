@@ -1,0 +1,59 @@
+// What a rank calls instead of what the application called, so that it disagrees with its peers and
+// yet touches no memory that the application did not hand over.
+//
+// The replacement is a value: the arguments to pass on, and the function if it is another one. It
+// exists only if its buffers, by extents_of, fit into the caller's, and if the engine below lets no
+// peer write into this rank's buffers by the peer's own idea of their size. Everything else is
+// refused with a text. Pure; whether a peer notices is the engine's affair.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <string>
+
+#include "abi/around.hpp"
+#include "abi/call.hpp"
+#include "base/result.hpp"
+#include "scenario/act.hpp"
+
+namespace sabot::layer {
+
+// What the caller knows about the engine and the communicator.
+struct MismatchSetting {
+  bool is_real = false;         // NCCL's own library is below: it compares nothing
+  bool shares_process = false;  // another rank of this communicator lives in this process
+  bool has_registered = false;  // a buffer is registered with it, or lies in a window of it
+};
+
+struct Mismatched {
+  abi::FunctionId function{};
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t datatype = ncclInt8;
+  ncclRedOp_t redop = ncclSum;
+  int root = 0;
+  std::string text;  // "count 17 instead of 1024"
+
+  // Visitor for the `edit` of a layer (abi/around.hpp), where the function stays the same.
+  void role(abi::Role, const void*& argument) const { argument = send; }
+  void role(abi::Role, void*& argument) const { argument = recv; }
+  void role(abi::Role, std::size_t& argument) const { argument = count; }
+  void role(abi::Role, ncclDataType_t& argument) const { argument = datatype; }
+  void role(abi::Role, ncclRedOp_t& argument) const { argument = redop; }
+  void role(abi::Role role, int& argument) const {
+    if (role == abi::Role::kRoot) argument = root;
+  }
+};
+
+// Precondition: act.kind is kMismatch.
+Result<Mismatched> mismatch_of(const scenario::Act& act, const abi::Call& call,
+                               const MismatchSetting& setting);
+
+// Calls another collective than the application did, on its communicator and stream. The next layer
+// sees a Call that says what it is given. Precondition: other.function != call.function; where the
+// function is the same, `edit` and the plain forward do it.
+ncclResult_t forward_other(const abi::Api& next, abi::Call& call, const Mismatched& other);
+
+}  // namespace sabot::layer
