@@ -67,8 +67,7 @@ LinkRules& LinkRules::process() {
   return rules;
 }
 
-LinkRules::Rule* LinkRules::row_for(const abi::Call& call, std::string_view fault,
-                                    std::uint64_t now_ns) {
+LinkRules::Rule* LinkRules::row_for(const abi::Call& call, FaultId fault, std::uint64_t now_ns) {
   Rule* free_row = nullptr;
   for (Rule& rule : rules_) {
     const bool is_over = rule.until_ns != 0 && rule.until_ns <= now_ns;
@@ -81,11 +80,10 @@ LinkRules::Rule* LinkRules::row_for(const abi::Call& call, std::string_view faul
   return free_row;
 }
 
-Status LinkRules::apply(const scenario::Act& act, const abi::Call& call, std::string_view fault,
-                        Carrier carrier) {
+Status LinkRules::apply(const scenario::Act& act, const abi::Call& call, Carrier carrier,
+                        FaultId fault, std::string_view name) {
   if (carrier == Carrier::kNetPlugin) SABOT_TRY(check_plugin(act, call));
   const std::uint64_t now = now_ns();
-  fault = fault.substr(0, sizeof(Rule::fault) - 1);
   const Lock lock(locked_);
   Rule* rule = row_for(call, fault, now);
   if (rule == nullptr)
@@ -102,7 +100,8 @@ Status LinkRules::apply(const scenario::Act& act, const abi::Call& call, std::st
   rule->delay_ns = act.link == scenario::LinkKind::kDelay ? act.duration_ns : 0;
   rule->rate_bytes_per_s = act.link == scenario::LinkKind::kThrottle ? act.rate_bytes_per_s : 0;
   rule->until_ns = act.limit_ns == 0 ? 0 : now + act.limit_ns;
-  fault.copy(rule->fault, fault.size());
+  rule->fault = fault;
+  name.copy(rule->name, sizeof rule->name - 1);
   changed();
   return {};
 }
@@ -131,9 +130,12 @@ void LinkRules::remove_if(Matches matches) {
   if (any) changed();
 }
 
-void LinkRules::release(std::string_view fault) {
-  fault = fault.substr(0, sizeof(Rule::fault) - 1);
-  remove_if([&](const Rule& rule) { return fault.empty() || rule.fault == fault; });
+void LinkRules::release(FaultId fault) {
+  remove_if([&](const Rule& rule) { return rule.fault == fault; });
+}
+
+void LinkRules::release_all() {
+  remove_if([](const Rule&) { return true; });
 }
 
 void LinkRules::end_comm(const void* comm) {
@@ -164,7 +166,7 @@ sabot_link_rule_t LinkRules::sum_of(std::uint64_t now_ns, Matches matches) const
       sum.until_ns = rule.until_ns;
     if (strength_of(rule.effects) <= strongest) continue;
     strongest = strength_of(rule.effects);
-    std::memcpy(sum.fault, rule.fault, sizeof sum.fault);
+    std::memcpy(sum.fault, rule.name, sizeof sum.fault);
   }
   return sum;
 }
@@ -185,6 +187,13 @@ sabot_link_rule_t LinkRules::within(const void* comm, int rank, int peer,
     return rule.carrier == Carrier::kHostEngine && rule.comm == comm && rule.rank == rank &&
            names(rule.peers, peer);
   });
+}
+
+Status RuledLinks::apply(const scenario::Act& act, const abi::Call& call, FaultId fault) {
+  const bool is_named = fault.plan == 0 && fault.index < names_.size();
+  const std::string name =
+      is_named ? names_[fault.index] : "injection " + std::to_string(fault.plan);
+  return rules_.apply(act, call, carrier_, fault, name);
 }
 
 }  // namespace sabot::layer

@@ -12,10 +12,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "abi/call.hpp"
 #include "base/result.hpp"
+#include "layer/link_effects.hpp"
 #include "sabot/link.h"
 #include "scenario/act.hpp"
 
@@ -37,13 +41,15 @@ class LinkRules {
   // communicator replaces the first. kUnsupported, with a text for journal and log: nothing in this
   // process would act on it, or peers are named that have no world rank. kInvalidUsage: kRulesMax
   // rules hold already.
-  Status apply(const scenario::Act& act, const abi::Call& call, std::string_view fault,
-               Carrier carrier);
+  // name: of the fault, for what carriers report.
+  Status apply(const scenario::Act& act, const abi::Call& call, Carrier carrier, FaultId fault,
+               std::string_view name);
   // A network plugin of ours has been started in this process.
   void note_plugin() noexcept { has_plugin_.store(true); }
 
-  // `sabot ctl release`: of one fault, or of all where it is empty.
-  void release(std::string_view fault);
+  // What this fault did ends.
+  void release(FaultId fault);
+  void release_all();
   // Abort, destroy, finalize or revoke: its links are as they were. Call it before forwarding.
   void end_comm(const void* comm);
   // The child of a fork starts with none. Async-signal-safe.
@@ -69,7 +75,8 @@ class LinkRules {
     std::uint64_t delay_ns = 0;
     std::uint64_t rate_bytes_per_s = 0;
     std::uint64_t until_ns = 0;
-    char fault[sizeof(sabot_link_rule_t::fault)] = "";
+    FaultId fault;
+    char name[sizeof(sabot_link_rule_t::fault)] = "";
   };
 
   // Not a std::mutex: the child of a fork has to open one that its parent held.
@@ -90,7 +97,7 @@ class LinkRules {
   sabot_link_rule_t sum_of(std::uint64_t now_ns, Matches matches) const;
   Status check_plugin(const scenario::Act& act, const abi::Call& call) const;
   // The row of this fault on this communicator, else a free one, else null.
-  Rule* row_for(const abi::Call& call, std::string_view fault, std::uint64_t now_ns);
+  Rule* row_for(const abi::Call& call, FaultId fault, std::uint64_t now_ns);
   void changed() noexcept {
     // pairs with: generation
     generation_.fetch_add(1, std::memory_order_release);
@@ -100,6 +107,24 @@ class LinkRules {
   std::array<Rule, kRulesMax> rules_{};
   std::atomic<std::uint64_t> generation_{1};
   std::atomic<bool> has_plugin_{false};
+};
+
+// The fault layer's way to the rules of this process.
+class RuledLinks final : public LinkEffects {
+ public:
+  // names: of the faults of the process's scenario; those of an injection are called by its number.
+  RuledLinks(LinkRules& rules, LinkRules::Carrier carrier, std::vector<std::string> names)
+      : rules_(rules), carrier_(carrier), names_(std::move(names)) {}
+
+  Status apply(const scenario::Act& act, const abi::Call& call, FaultId fault) override;
+  void release(FaultId fault) override { rules_.release(fault); }
+  void release_all() override { rules_.release_all(); }
+  void forget(const void* comm) override { rules_.end_comm(comm); }
+
+ private:
+  LinkRules& rules_;
+  LinkRules::Carrier carrier_;
+  std::vector<std::string> names_;
 };
 
 }  // namespace sabot::layer

@@ -31,11 +31,12 @@ abi::Call call_on(const int& comm, const char* label = "c0", int rank = 1, int w
 
 class LinkRulesTest : public ::testing::Test {
  protected:
-  Status on_plugin(const scenario::Act& act, const abi::Call& call, const char* fault = "f") {
-    return rules_->apply(act, call, fault, LinkRules::Carrier::kNetPlugin);
+  Status on_plugin(const scenario::Act& act, const abi::Call& call) {
+    return rules_->apply(act, call, LinkRules::Carrier::kNetPlugin, {}, "f");
   }
-  Status on_host(const scenario::Act& act, const abi::Call& call, const char* fault = "f") {
-    return rules_->apply(act, call, fault, LinkRules::Carrier::kHostEngine);
+  Status on_host(const scenario::Act& act, const abi::Call& call, std::uint32_t index = 0,
+                 const char* name = "f") {
+    return rules_->apply(act, call, LinkRules::Carrier::kHostEngine, {0, index}, name);
   }
   std::unique_ptr<LinkRules> rules_ = std::make_unique<LinkRules>();
 };
@@ -90,10 +91,10 @@ TEST_F(LinkRulesTest, EffectsAddUpAndTheStrongestNamesTheFault) {
   scenario::Act slower = throttle;
   slower.rate_bytes_per_s = 10;
   const abi::Call call = call_on(kCommA);
-  ASSERT_TRUE(on_host(delay, call, "late").ok());
-  ASSERT_TRUE(on_host(delay, call_on(kCommA), "later").ok());
-  ASSERT_TRUE(on_host(throttle, call, "slow").ok());
-  ASSERT_TRUE(on_host(slower, call, "slower").ok());
+  ASSERT_TRUE(on_host(delay, call, 1, "late").ok());
+  ASSERT_TRUE(on_host(delay, call, 2, "later").ok());
+  ASSERT_TRUE(on_host(throttle, call, 3, "slow").ok());
+  ASSERT_TRUE(on_host(slower, call, 4, "slower").ok());
   const sabot_link_rule_t sum = rules_->within(&kCommA, 1, 0, kNow);
   EXPECT_EQ(sum.effects, std::uint32_t{SABOT_LINK_DELAY | SABOT_LINK_THROTTLE});
   EXPECT_EQ(sum.delay_ns, 10'000'000U);
@@ -112,17 +113,17 @@ TEST_F(LinkRulesTest, AFaultThatFiresAgainDoesNotAddUpWithItself) {
 TEST_F(LinkRulesTest, ARuleEndsAtItsLimitByReleaseAndWithItsCommunicator) {
   scenario::Act limited = link_act(scenario::LinkKind::kPartition);
   limited.limit_ns = 1;
-  ASSERT_TRUE(on_host(limited, call_on(kCommA), "limited").ok());
+  ASSERT_TRUE(on_host(limited, call_on(kCommA), 1).ok());
   const std::uint64_t until = rules_->within(&kCommA, 1, 0, kNow).until_ns;
   EXPECT_NE(until, 0U);
   EXPECT_EQ(rules_->within(&kCommA, 1, 0, until).effects, 0U);
 
-  ASSERT_TRUE(on_host(link_act(scenario::LinkKind::kCut), call_on(kCommA), "cut").ok());
-  ASSERT_TRUE(on_host(link_act(scenario::LinkKind::kDrop), call_on(kCommB), "drop").ok());
-  rules_->release("nothing of that name");
+  ASSERT_TRUE(on_host(link_act(scenario::LinkKind::kCut), call_on(kCommA), 2).ok());
+  ASSERT_TRUE(on_host(link_act(scenario::LinkKind::kDrop), call_on(kCommB), 3).ok());
+  rules_->release({0, 9});
   EXPECT_EQ(rules_->within(&kCommA, 1, 0, until).effects, std::uint32_t{SABOT_LINK_CUT});
   const std::uint64_t before = rules_->generation();
-  rules_->release("cut");
+  rules_->release({0, 2});
   EXPECT_NE(rules_->generation(), before);
   EXPECT_EQ(rules_->within(&kCommA, 1, 0, until).effects, 0U);
   EXPECT_EQ(rules_->within(&kCommB, 1, 0, until).effects, std::uint32_t{SABOT_LINK_DROP});
@@ -132,15 +133,15 @@ TEST_F(LinkRulesTest, ARuleEndsAtItsLimitByReleaseAndWithItsCommunicator) {
 
 TEST_F(LinkRulesTest, AFullTableRefusesUntilARuleEnds) {
   const scenario::Act cut = link_act(scenario::LinkKind::kCut);
-  for (std::size_t i = 0; i < LinkRules::kRulesMax; ++i)
-    ASSERT_TRUE(on_host(cut, call_on(kCommA), ("f" + std::to_string(i)).c_str()).ok());
-  const Status refused = on_host(cut, call_on(kCommA), "one more");
+  for (std::uint32_t i = 0; i < LinkRules::kRulesMax; ++i)
+    ASSERT_TRUE(on_host(cut, call_on(kCommA), i).ok());
+  const Status refused = on_host(cut, call_on(kCommA), 1000);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message(),
             "256 link faults hold in this process already; end them by `for`, or limit them by "
             "`budget`");
-  rules_->release("f7");
-  EXPECT_TRUE(on_host(cut, call_on(kCommA), "one more").ok());
+  rules_->release({0, 7});
+  EXPECT_TRUE(on_host(cut, call_on(kCommA), 1000).ok());
 }
 
 TEST_F(LinkRulesTest, AForkedChildForgetsAll) {
@@ -148,6 +149,19 @@ TEST_F(LinkRulesTest, AForkedChildForgetsAll) {
   rules_->forget();
   EXPECT_EQ(rules_->within(&kCommA, 1, 0, kNow).effects, 0U);
   EXPECT_TRUE(on_host(link_act(scenario::LinkKind::kCut), call_on(kCommA)).ok());
+}
+
+TEST_F(LinkRulesTest, TheLayerNamesFaultsOfTheScenarioAndCountsInjections) {
+  RuledLinks links(*rules_, LinkRules::Carrier::kHostEngine, {"nic-dies", "slow"});
+  LinkEffects& seam = links;
+  ASSERT_TRUE(seam.apply(link_act(scenario::LinkKind::kDrop), call_on(kCommA), {0, 1}).ok());
+  EXPECT_STREQ(rules_->within(&kCommA, 1, 0, kNow).fault, "slow");
+  ASSERT_TRUE(seam.apply(link_act(scenario::LinkKind::kCut), call_on(kCommA), {3, 0}).ok());
+  EXPECT_STREQ(rules_->within(&kCommA, 1, 0, kNow).fault, "injection 3");
+  seam.release({3, 0});
+  EXPECT_EQ(rules_->within(&kCommA, 1, 0, kNow).effects, std::uint32_t{SABOT_LINK_DROP});
+  seam.release_all();
+  EXPECT_EQ(rules_->within(&kCommA, 1, 0, kNow).effects, 0U);
 }
 
 }  // namespace
