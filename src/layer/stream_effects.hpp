@@ -11,13 +11,12 @@
 
 #include "abi/call.hpp"
 #include "base/result.hpp"
+#include "layer/corruption.hpp"
 #include "layer/hold.hpp"
 
 namespace sabot::layer {
 
-struct CorruptionPlan;
-
-// The old values of elements that were changed.
+// The old values of elements that were changed, and where they belong.
 class Undo {
  public:
   virtual ~Undo() = default;
@@ -40,11 +39,11 @@ class StreamEffects {
   // Precondition: not is_immediate(call).
   virtual Status hold(const abi::Call& call, std::shared_ptr<Hold> hold) = 0;
 
-  // Changes elements of a buffer once the stream arrives here. keep: what is returned holds their
-  // old values, for restore(); else it is null.
-  virtual Result<std::unique_ptr<Undo>> corrupt(const abi::Call& call, void* buffer,
-                                                const CorruptionPlan& plan, bool keep) = 0;
-  // Puts the old values back once the stream arrives here.
+  // Changes the elements of plan.buffer once the stream arrives here. Where plan.kept is not 0, what
+  // is returned holds their old values for restore(); else it is null.
+  virtual Result<std::unique_ptr<Undo>> corrupt(const abi::Call& call,
+                                                const CorruptionPlan& plan) = 0;
+  // Puts the old values of the kept places back once the stream arrives here. undo: of corrupt().
   virtual Status restore(const abi::Call& call, std::unique_ptr<Undo> undo) = 0;
 
   // Whether this stream is being captured into a graph (B12).
