@@ -120,7 +120,9 @@ bool Control::claim_fire(const ControlFault& fault, std::int32_t world_rank) {
 }
 
 std::uint64_t Control::release_count(const ControlFault& fault) const {
-  return page_.load()->release_all.load() + plan_at(fault.plan).release[fault.fault].load();
+  const std::uint64_t all = page_.load()->release_all.load();
+  if (fault.plan >= kControlPlansMax) return all;
+  return all + plan_at(fault.plan).release[fault.fault].load();
 }
 
 Control::Listing::Listing(Control& control, const ControlFault& fault, std::int32_t world_rank) {

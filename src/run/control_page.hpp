@@ -132,7 +132,8 @@ class Control {
     plan_at(fault.plan).fired[fault.fault].fetch_add(1, std::memory_order_relaxed);
   }
 
-  // A hold notes the count when it begins, and is over when the count is another.
+  // A hold notes the count when it begins, and is over when the count is another. A plan that is
+  // none of the run's is released only with everything.
   std::uint64_t release_count(const ControlFault& fault) const;
 
   // Lists a held call for as long as the object lives. Where the list is full it is not shown.
