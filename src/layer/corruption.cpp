@@ -42,8 +42,8 @@ void draw_places(std::uint64_t bits, std::uint64_t bound, CorruptionPlan& plan) 
   auto end = begin;
   for (std::uint64_t last = bound - plan.count; last < bound; ++last) {
     const std::uint64_t drawn = random.below(last + 1);
-    const bool is_taken = std::any_of(
-        begin, end, [drawn](const Place& place) { return place.element == drawn; });
+    const bool is_taken =
+        std::any_of(begin, end, [drawn](const Place& place) { return place.element == drawn; });
     (end++)->element = is_taken ? last : drawn;
   }
   std::sort(begin, end, [](const Place& a, const Place& b) { return a.element < b.element; });
@@ -72,8 +72,7 @@ std::uint64_t kept_input(const CorruptionPlan& plan, const abi::Call& call,
   const std::uint64_t bytes = call.recv == nullptr ? 0 : extents.output * size;
   std::uint64_t kept = 0;
   for (std::uint32_t i = 0; i < plan.count; ++i) {
-    const auto at =
-        reinterpret_cast<std::uintptr_t>(plan.buffer) + plan.places[i].element * size;
+    const auto at = reinterpret_cast<std::uintptr_t>(plan.buffer) + plan.places[i].element * size;
     const bool is_covered = at + size > first && at < first + bytes;
     kept |= is_covered ? 0 : std::uint64_t{1} << i;
   }
@@ -142,8 +141,8 @@ std::uint32_t encoded(const ShortFloat& format, float value) {
   const int exponent = std::max(std::ilogb(magnitude), format.exponent_min());
   // In units of the last place; a carry out of the mantissa raises the exponent by itself.
   const double units = std::ldexp(static_cast<double>(magnitude), format.mantissa_bits - exponent);
-  const double code = std::nearbyint(units) +
-                      std::ldexp(exponent - format.exponent_min(), format.mantissa_bits);
+  const double code =
+      std::nearbyint(units) + std::ldexp(exponent - format.exponent_min(), format.mantissa_bits);
   const bool is_too_large = code > format.largest;
   return sign | (is_too_large ? format.overflow : static_cast<std::uint32_t>(code));
 }

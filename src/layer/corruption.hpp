@@ -47,10 +47,10 @@ struct CorruptionPlan {
   // Whether the change is put before the call; else after it (in a group: after the outermost
   // GroupEnd).
   bool at_entry = false;
-  std::uint32_t count = 0;   // of places
-  void* buffer = nullptr;    // of count, or per-rank, elements as extents_of says
-  double factor = 1;         // kScale
-  std::uint64_t kept = 0;    // bit i: place i gets its old bits back after the call
+  std::uint32_t count = 0;                 // of places
+  void* buffer = nullptr;                  // of count, or per-rank, elements as extents_of says
+  double factor = 1;                       // kScale
+  std::uint64_t kept = 0;                  // bit i: place i gets its old bits back after the call
   std::array<Place, kPlacesMax> places{};  // ascending by element, each element once
 };
 

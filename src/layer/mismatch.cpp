@@ -35,14 +35,17 @@ Status check_setting(const abi::Call& call, const MismatchSetting& setting) {
   if (call.count == 0) return refused(call, "with a count of 0 it tells its peers nothing");
   if (!setting.is_real) return {};
   if (setting.shares_process)
-    return refused(call, "another rank of its communicator lives in this process, and NCCL lets "
-                         "such ranks write into each other's buffers");
+    return refused(call,
+                   "another rank of its communicator lives in this process, and NCCL lets "
+                   "such ranks write into each other's buffers");
   if (setting.has_registered)
-    return refused(call, "buffers are registered with its communicator, and NCCL lets peers write "
-                         "into those");
+    return refused(call,
+                   "buffers are registered with its communicator, and NCCL lets peers write "
+                   "into those");
   if (call.captured)
-    return refused(call, "its stream is being captured, and NCCL lets peers write into the buffers "
-                         "of a graph");
+    return refused(call,
+                   "its stream is being captured, and NCCL lets peers write into the buffers "
+                   "of a graph");
   return {};
 }
 
@@ -84,8 +87,7 @@ class Replacement {
       return refused(call_, "its buffers hold " + std::to_string(call_.count) +
                                 " elements, a count of " + std::to_string(count) +
                                 " needs more; ask for a smaller one");
-    made_.text =
-        "count " + std::to_string(count) + " instead of " + std::to_string(call_.count);
+    made_.text = "count " + std::to_string(count) + " instead of " + std::to_string(call_.count);
     return {};
   }
 
@@ -93,8 +95,7 @@ class Replacement {
     const int wanted = static_cast<int>(datatype);
     const std::string name(abi::datatype_name(wanted));
     const std::string own_name(abi::datatype_name(call_.datatype));
-    if (name.empty())
-      return refused(call_, std::to_string(datatype) + " is no data type of NCCL");
+    if (name.empty()) return refused(call_, std::to_string(datatype) + " is no data type of NCCL");
     if (wanted == call_.datatype) return refused_same(call_, "its data type is " + name);
     if (abi::datatype_bytes(wanted) > abi::datatype_bytes(call_.datatype))
       return refused(call_, "its buffers hold elements of " + own_name + ", those of " + name +
@@ -114,8 +115,7 @@ class Replacement {
     const std::string name(abi::redop_name(wanted));
     if (wanted == call_.redop) return refused_same(call_, "its reduction is " + name);
     made_.redop = static_cast<ncclRedOp_t>(wanted);
-    made_.text =
-        "reduction " + name + " instead of " + std::string(abi::redop_name(call_.redop));
+    made_.text = "reduction " + name + " instead of " + std::string(abi::redop_name(call_.redop));
     return {};
   }
 
@@ -148,7 +148,7 @@ class Replacement {
     if (made_.count == 0)
       return refused(call_, "its buffers are too small for one element of " + name_of(*function));
     made_.text = name_of(*function) + " of " + std::to_string(made_.count) + " elements";
-    if (has_root(*function)) made_.text += " from root " + std::to_string(made_.root);
+    if (has_root(*function)) made_.text += " with root " + std::to_string(made_.root);
     made_.text += " instead of " + name_of(call_.function) + " of " + std::to_string(call_.count);
     return {};
   }
