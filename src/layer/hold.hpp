@@ -9,10 +9,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace sabot::layer {
 
-// What may end a hold by name: a fault, of which plan (0: the process's scenario).
+// A fault by its place: plan 0 is the scenario of the process, those below run::kControlPlansMax
+// were added to the run, the others are injections.
 struct FaultId {
   std::uint32_t plan = 0;
   std::uint32_t index = 0;
@@ -30,8 +32,8 @@ class Hold {
   using Word = std::shared_ptr<std::atomic<std::uint32_t>>;
 
   // limit_ns: from the moment the waiting begins, 0 for none.
-  Hold(Word word, const void* comm, FaultId fault, std::uint64_t limit_ns)
-      : comm(comm), fault(fault), limit_ns(limit_ns), word_(std::move(word)) {}
+  Hold(Word word, const void* comm_held, FaultId by, std::uint64_t limit)
+      : comm(comm_held), fault(by), limit_ns(limit), word_(std::move(word)) {}
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
 
