@@ -20,11 +20,11 @@
 
 namespace sabot::driver {
 
-using Stream = void*;   // CUstream; null is the legacy stream of the current context
-using Context = void*;  // CUcontext
-using Module = void*;   // CUmodule
-using Kernel = void*;   // CUfunction
-using Graph = void*;    // CUgraph
+using Stream = void*;           // CUstream; null is the legacy stream of the current context
+using Context = void*;          // CUcontext
+using Module = void*;           // CUmodule
+using Kernel = void*;           // CUfunction
+using Graph = void*;            // CUgraph
 using Address = std::uint64_t;  // CUdeviceptr
 
 // What a thread may do while a stream is being captured; the values are the driver's.
@@ -47,7 +47,8 @@ class Driver {
   virtual Result<Context> primary_context(int device) = 0;
   // The context of a stream that is not null.
   virtual Result<Context> context_of(Stream stream) = 0;
-  virtual Result<int> device_of_current() = 0;
+  // Null where the thread has none.
+  virtual Result<Context> current_context() = 0;
   virtual Status push(Context context) = 0;
   virtual Status pop() = 0;
 
@@ -58,6 +59,7 @@ class Driver {
   virtual Result<Capture> capture_of(Stream stream) = 0;
   // Calls end(user) once the graph, its copies and what was instantiated from it are destroyed and
   // have been executed; in a thread of the driver's, which must neither block nor call the driver.
+  // Not after an error.
   virtual Status at_end_of(Graph graph, void (*end)(void*), void* user) = 0;
 
   // --- Memory -----------------------------------------------------------------------------------
@@ -66,9 +68,8 @@ class Driver {
   virtual Status unmap_host(void* pages) = 0;
 
   // --- Work on a stream -------------------------------------------------------------------------
-  // Whether the current context's device has wait_value and write_value.
-  virtual Result<bool> has_stream_memory_operations() = 0;
   // What is put on the stream later waits until the word at this address is value or more.
+  // Both kUnsupported where the driver or the device lacks them: then neither exists.
   virtual Status wait_value(Stream stream, Address word, std::uint32_t value) = 0;
   // Writes the word once everything put on the stream before is complete.
   virtual Status write_value(Stream stream, Address word, std::uint32_t value) = 0;

@@ -1,0 +1,128 @@
+// One pass over what is held, and the thread that repeats it.
+#include "layer/hold_watch.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace sabot::layer {
+namespace {
+
+std::uint64_t steady_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+// The application's signals are not for a thread that it does not know.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+Status HoldWatch::expect() {
+  const std::lock_guard lock(state_->mutex);
+  ++state_->expected_count;
+  if (state_->is_running) return {};
+  try {
+    const SignalsBlocked blocked;
+    std::thread([state = state_] { run(state); }).detach();
+    state_->is_running = true;
+    return {};
+  } catch (const std::system_error& error) {
+    --state_->expected_count;
+    return Error(Code::kSystem,
+                 std::string("no thread to watch the time of a held stream: ") + error.what());
+  }
+}
+
+void HoldWatch::cancel() {
+  const std::lock_guard lock(state_->mutex);
+  --state_->expected_count;
+  state_->changed.notify_all();
+}
+
+void HoldWatch::add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu) {
+  const std::uint64_t limit_ns = by_gpu ? 0 : hold->limit_ns;
+  const std::lock_guard lock(state_->mutex);
+  --state_->expected_count;
+  state_->entries.push_back(Entry{std::move(hold), &cell, limit_ns});
+  state_->changed.notify_all();
+}
+
+std::uint64_t HoldWatch::look(std::uint64_t now_ns) {
+  const std::lock_guard lock(state_->mutex);
+  return look(*state_, now_ns);
+}
+
+std::size_t HoldWatch::held_count() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->entries.size();
+}
+
+bool HoldWatch::is_running() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->is_running;
+}
+
+void HoldWatch::stop() {
+  std::vector<Entry> forgotten;  // destroyed without the lock: a hold gives its cell back
+  const std::lock_guard lock(state_->mutex);
+  forgotten.swap(state_->entries);
+  state_->is_stopped = true;
+  state_->changed.notify_all();
+}
+
+std::uint64_t HoldWatch::look(State& state, std::uint64_t now_ns) {
+  std::uint64_t next_ns = kDepartureSlice_ns;
+  for (Entry& entry : state.entries) {
+    if (entry.cell->departure.load() != 0) {
+      entry.hold->set_over();
+      continue;
+    }
+    if (entry.limit_ns == 0 || entry.hold->state() != Hold::kHeld) continue;
+    if (!entry.has_arrived && entry.cell->arrival.load() != 0) {
+      entry.has_arrived = true;
+      entry.due_ns = now_ns + entry.limit_ns;
+    }
+    if (!entry.has_arrived) {
+      next_ns = std::min(next_ns, kArrivalSlice_ns);
+    } else if (now_ns >= entry.due_ns) {
+      entry.hold->end(Hold::kLetGo);
+    } else {
+      next_ns = std::min(next_ns, entry.due_ns - now_ns);
+    }
+  }
+  std::erase_if(state.entries, [](const Entry& entry) { return entry.hold->is_over(); });
+  return state.entries.empty() && state.expected_count == 0 ? 0 : next_ns;
+}
+
+void HoldWatch::run(const std::shared_ptr<State>& state) {
+  ::pthread_setname_np(::pthread_self(), "sabot-holds");
+  std::unique_lock lock(state->mutex);
+  while (!state->is_stopped) {
+    const std::uint64_t next_ns = look(*state, steady_ns());
+    if (next_ns == 0) break;
+    state->changed.wait_for(lock, std::chrono::nanoseconds(next_ns));
+  }
+  state->is_running = false;
+}
+
+}  // namespace sabot::layer
