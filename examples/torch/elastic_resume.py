@@ -8,9 +8,14 @@ breaks the gradients' all-reduce of step 8 on rank 1, in the first attempt only:
 job and starts it again, and it goes on from the last checkpoint. The weights at the end, of which a
 digest is printed, are those of a run without a fault, bit for bit. Without `sabot run` nothing
 fails. With --folder the checkpoints stay; else they are removed when the job is done.
+
+The drills of share/drills run this program under many faults. For them it has a timeout, without
+which a job waits half an hour for a rank that hangs, and --keep-going, which is what loops do that
+catch the exception of a step and go on with the next one: a drill shows why that is no recovery.
 """
 
 import argparse
+import datetime
 import hashlib
 import os
 import pathlib
@@ -98,14 +103,19 @@ def train(options, rank, attempt):
         inputs, expected = batch(step, rank, device)
         optimizer.zero_grad()
         try:
-            torch.nn.functional.mse_loss(parallel(inputs), expected).backward()
+            loss = torch.nn.functional.mse_loss(parallel(inputs), expected)
+            loss.backward()
         except RuntimeError as error:  # DistBackendError, except from newer NCCL backends of torch
             say(f"attempt {attempt} rank {rank}: step {step} failed:"
                 f" {type(error).__name__}: {reason(error)}")
-            raise
+            if not options.keep_going:
+                raise
+            continue
         optimizer.step()
         if rank == 0:
             save(path, step, model, optimizer)
+        say(f"attempt {attempt} rank {rank}: step {step} of {options.steps},"
+            f" loss {loss.item():.6f}")
     say(f"attempt {attempt} rank {rank}: done after step {options.steps},"
         f" weights {digest(model)}")
 
@@ -115,6 +125,8 @@ def main():
     parser.add_argument("--backend", default=default_backend())
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--folder", type=pathlib.Path, help="where the checkpoints are")
+    parser.add_argument("--timeout", type=float, help="of the process group, in seconds")
+    parser.add_argument("--keep-going", action="store_true", help="skip steps that fail")
     options = parser.parse_args()
     is_temporary = options.folder is None
     if is_temporary:  # one name for all ranks and attempts of this torchrun
@@ -122,8 +134,9 @@ def main():
     options.folder.mkdir(parents=True, exist_ok=True)
     torch.use_deterministic_algorithms(True)
     attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    dist.init_process_group(options.backend)
+    patience = datetime.timedelta(seconds=options.timeout) if options.timeout else None
     try:
+        dist.init_process_group(options.backend, timeout=patience)
         train(options, dist.get_rank(), attempt)
     except Exception:
         sys.excepthook(*sys.exc_info())
