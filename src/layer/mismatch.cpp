@@ -235,7 +235,15 @@ ncclResult_t forward_other(const abi::Api& next, abi::Call& call, const Mismatch
       result = table.Bcast(next.self, &made, other.recv, other.count, other.datatype, other.root,
                            comm, stream);
       break;
-    default: break;
+    case Id::kSend:
+      result = table.Send(next.self, &made, other.send, other.count, other.datatype, call.peer,
+                          comm, stream);
+      break;
+    case Id::kRecv:
+      result = table.Recv(next.self, &made, other.recv, other.count, other.datatype, call.peer,
+                          comm, stream);
+      break;
+    default: break;  // mismatch_of makes no other
   }
   call.injected = made.injected;
   return result;

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <string>
 
-#include "abi/around.hpp"
+#include "abi/api_table.hpp"
 #include "abi/call.hpp"
 #include "base/result.hpp"
 #include "scenario/act.hpp"
@@ -35,25 +35,14 @@ struct Mismatched {
   ncclRedOp_t redop = ncclSum;
   int root = 0;
   std::string text;  // "count 17 instead of 1024"
-
-  // Visitor for the `edit` of a layer (abi/around.hpp), where the function stays the same.
-  void role(abi::Role, const void*& argument) const { argument = send; }
-  void role(abi::Role, void*& argument) const { argument = recv; }
-  void role(abi::Role, std::size_t& argument) const { argument = count; }
-  void role(abi::Role, ncclDataType_t& argument) const { argument = datatype; }
-  void role(abi::Role, ncclRedOp_t& argument) const { argument = redop; }
-  void role(abi::Role role, int& argument) const {
-    if (role == abi::Role::kRoot) argument = root;
-  }
 };
 
 // Precondition: act.kind is kMismatch.
 Result<Mismatched> mismatch_of(const scenario::Act& act, const abi::Call& call,
                                const MismatchSetting& setting);
 
-// Calls another collective than the application did, on its communicator and stream. The next layer
-// sees a Call that says what it is given. Precondition: other.function != call.function; where the
-// function is the same, `edit` and the plain forward do it.
+// Makes the call as it was replaced, on the communicator and stream of the application's. The next
+// layer sees a Call that says what it is given.
 ncclResult_t forward_other(const abi::Api& next, abi::Call& call, const Mismatched& other);
 
 }  // namespace sabot::layer

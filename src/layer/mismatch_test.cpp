@@ -218,7 +218,7 @@ struct Noted {
   const void* send = nullptr;
   void* recv = nullptr;
   std::size_t count = 0;
-  int root = -1;
+  int root_or_peer = -1;
   int redop = -1;
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
@@ -236,7 +236,7 @@ abi::ApiTable noting_table() {
         if constexpr (std::is_same_v<T, const void*>) noted.send = value;
         if constexpr (std::is_same_v<T, void*>) noted.recv = value;
         if constexpr (std::is_same_v<T, std::size_t>) noted.count = value;
-        if constexpr (std::is_same_v<T, int>) noted.root = value;
+        if constexpr (std::is_same_v<T, int>) noted.root_or_peer = value;
         if constexpr (std::is_same_v<T, ncclRedOp_t>) noted.redop = value;
         if constexpr (std::is_same_v<T, ncclComm_t>) noted.comm = value;
         if constexpr (std::is_same_v<T, cudaStream_t>) noted.stream = value;
@@ -255,6 +255,8 @@ abi::ApiTable noting_table() {
   fill(table.AlltoAll);
   fill(table.Gather);
   fill(table.Scatter);
+  fill(table.Send);
+  fill(table.Recv);
   return table;
 }
 
@@ -279,32 +281,36 @@ TEST(ForwardOther, CallsEachCollectiveWithTheReplacementOnTheSameCommAndStream) 
     }
     EXPECT_EQ(noted.recv, caller.output.data());
     EXPECT_EQ(noted.count, to == Id::kAlltoAll ? 4U : 12U);
-    EXPECT_EQ(noted.root, abi::info(to).has_root ? 0 : -1);
+    EXPECT_EQ(noted.root_or_peer, abi::info(to).has_root ? 0 : -1);
     EXPECT_EQ(noted.redop, abi::info(to).has_redop ? 0 : -1);
     EXPECT_EQ(static_cast<const void*>(noted.comm), &comm);
     EXPECT_EQ(static_cast<const void*>(noted.stream), &stream);
     EXPECT_EQ(noted.call.count, noted.count);
     EXPECT_EQ(noted.call.bytes, noted.count * 4);
-    EXPECT_EQ(noted.call.root, noted.root);
+    EXPECT_EQ(noted.call.root, noted.root_or_peer);
     EXPECT_EQ(noted.call.redop, noted.redop);
     EXPECT_EQ(caller.call.function, from);
     EXPECT_TRUE(caller.call.injected);
   }
 }
 
-TEST(Mismatch, IsAVisitorThatReplacesTheArgumentsThatHaveARole) {
-  MadeCall caller({Id::kReduce, 12, 7, 3, 0, 0});
-  const Result<Mismatched> made = mismatch_of(mismatch(MismatchKind::kRoot, 2), caller.call, {});
-  ASSERT_TRUE(made.ok()) << made.error().message();
-  int root = 0;
-  int peer = 1;
-  std::size_t count = 0;
-  made->role(abi::Role::kRoot, root);
-  made->role(abi::Role::kPeer, peer);
-  made->role(abi::Role::kCount, count);
-  EXPECT_EQ(root, 2);
-  EXPECT_EQ(peer, 1);
-  EXPECT_EQ(count, 12U);
+TEST(ForwardOther, MakesASendAndAReceiveWithFewerElementsToTheSamePeer) {
+  const abi::ApiTable table = noting_table();
+  for (const Id function : {Id::kSend, Id::kRecv}) {
+    MadeCall caller({function, 12, 7, 3, 0, 0});
+    caller.call.peer = 2;
+    const Result<Mismatched> made = mismatch_of(mismatch(MismatchKind::kCount, 5), caller.call, {});
+    ASSERT_TRUE(made.ok()) << made.error().message();
+    Noted noted;
+    EXPECT_EQ(forward_other({&table, &noted}, caller.call, *made), ncclInProgress);
+    EXPECT_EQ(noted.function, function);
+    EXPECT_EQ(noted.send, caller.call.send);
+    EXPECT_EQ(noted.recv, caller.call.recv);
+    EXPECT_EQ(noted.count, 5U);
+    EXPECT_EQ(noted.root_or_peer, 2);
+    EXPECT_EQ(noted.call.peer, 2);
+    EXPECT_EQ(noted.call.bytes, 20U);
+  }
 }
 
 }  // namespace
