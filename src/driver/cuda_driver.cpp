@@ -50,7 +50,7 @@ void finish(void* object) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDriver>> CudaDriver::open(const char* library) {
+Result<CudaFunctions> cuda_functions(const char* library) {
   void* handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = ::dlerror();
@@ -73,9 +73,14 @@ Result<std::unique_ptr<CudaDriver>> CudaDriver::open(const char* library) {
   if (missing != nullptr)
     return Error(Code::kCuda, std::string(library) + " lacks " + missing +
                                   "; a driver of CUDA 11.3 or later has it");
+  return functions;
+}
+
+Result<std::unique_ptr<Driver>> CudaDriver::open(const char* library) {
+  const CudaFunctions functions = SABOT_TRY(cuda_functions(library));
   auto driver = std::make_unique<CudaDriver>(functions);
   SABOT_TRY(driver->check(functions.cuInit(0), "cuInit"));
-  return driver;
+  return std::unique_ptr<Driver>(std::move(driver));
 }
 
 Status CudaDriver::check(int result, const char* function) const {
@@ -101,8 +106,13 @@ Result<Context> CudaDriver::primary_context(int device) {
   if (is_active == 0)
     return Error(Code::kInvalidUsage,
                  "the primary context of device " + std::to_string(device) + " is not active");
+  const auto index = static_cast<std::size_t>(device);
+  if (index < kDevicesMax) {
+    if (Context held = retained_[index].load()) return held;
+  }
   Context context = nullptr;
   SABOT_TRY(check(cuda_.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain"));
+  if (index < kDevicesMax) retained_[index].store(context);
   return context;
 }
 

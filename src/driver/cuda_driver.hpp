@@ -6,6 +6,8 @@
 // closed. Needs no CUDA header and is linked to nothing.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
 
 #include "driver/driver.hpp"
@@ -21,13 +23,14 @@ struct CudaFunctions {
 #undef SABOT_CUDA_OPTIONAL
 };
 
+// Opens the library. kNotFound: there is none; kCuda: it is no driver, or one before CUDA 11.3.
+Result<CudaFunctions> cuda_functions(const char* library = "libcuda.so.1");
+
 class CudaDriver final : public Driver {
  public:
-  // kNotFound: no such library; kCuda: it is no driver, too old (before CUDA 11.3), or does not
-  // start.
-  static Result<std::unique_ptr<CudaDriver>> open(const char* library = "libcuda.so.1");
-
   explicit CudaDriver(const CudaFunctions& functions) : cuda_(functions) {}
+  // With cuda_functions(). kCuda also where the driver does not start.
+  static Result<std::unique_ptr<Driver>> open(const char* library = "libcuda.so.1");
 
   Result<Context> primary_context(int device) override;
   Result<Context> context_of(Stream stream) override;
@@ -51,7 +54,10 @@ class CudaDriver final : public Driver {
  private:
   Status check(int result, const char* function) const;
 
+  static constexpr std::size_t kDevicesMax = 64;
+
   const CudaFunctions cuda_;
+  std::array<std::atomic<Context>, kDevicesMax> retained_{};
 };
 
 }  // namespace sabot::driver

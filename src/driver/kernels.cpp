@@ -7,6 +7,17 @@
 
 namespace sabot::driver {
 
+static_assert(offsetof(SpinParameters, release) == 0 && offsetof(SpinParameters, arrival) == 8 &&
+              offsetof(SpinParameters, departure) == 16 &&
+              offsetof(SpinParameters, limit_ns) == 24);
+static_assert(offsetof(EditParameters, buffer) == 0 && offsetof(EditParameters, saved) == 8 &&
+              offsetof(EditParameters, done) == 16 && offsetof(EditParameters, count) == 24 &&
+              offsetof(EditParameters, element_bytes) == 28 &&
+              offsetof(EditParameters, edit) == 32 && offsetof(EditParameters, type) == 36 &&
+              offsetof(EditParameters, factor) == 40 && offsetof(EditParameters, index) == 48 &&
+              offsetof(EditParameters, mask) == 560 && offsetof(EditParameters, flip) == 1072 &&
+              offsetof(EditParameters, table) == 1584);
+
 const char* const kKernelsPtx = R"ptx(
 .version 6.4
 .target sm_70
