@@ -27,8 +27,12 @@ Request* Flow::post(void* data, std::uint64_t bytes) {
 Result<bool> Flow::test(Request& request, std::uint64_t* bytes) {
   if (!request.is_used)
     return Error(Code::kInvalidUsage, "testing a request that was done already (" + doing() + ")");
-  if (!request.is_done) SABOT_TRY(advance());
-  if (!request.is_done) return false;
+  if (!request.is_done) {
+    Status status = advance();
+    // What was moved before the connection failed is moved all the same.
+    if (!request.is_done && !status.ok()) return std::move(status).error();
+    if (!request.is_done) return false;
+  }
   if (bytes != nullptr) *bytes = request.bytes;
   request.is_used = false;
   return true;
