@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "launch/control/desk.hpp"
+#include "run/control_page.hpp"
 #include "run/read/attach_reader.hpp"
 #include "run/read/tally_reader.hpp"
 #include "scenario/explain.hpp"
@@ -60,6 +62,36 @@ std::uint64_t count_fired(const Evidence& evidence) {
                     [](const FaultEvidence& fault) { return fault.fired > 0; }));
 }
 
+// Which faults of each plan are armed now: bit i of the word of a plan is fault i.
+class ArmedNow {
+ public:
+  ArmedNow(const std::string& run_folder, const scenario::Scenario& plan) {
+    Result<run::ControlMapping> mapped = run::ControlMapping::open(run_folder);
+    if (!mapped.ok()) return;
+    const bool is_ours = mapped->page()->names_hash == run::hash_of(control::names_of(plan));
+    if (is_ours) mapping_ = std::move(mapped).value();
+  }
+  bool operator()(std::size_t plan, std::size_t fault) const {
+    if (mapping_.page() == nullptr || plan >= run::kControlPlansMax) return true;
+    return (mapping_.page()->plans[plan].armed.load() >> fault & 1U) != 0;
+  }
+
+ private:
+  run::ControlMapping mapping_;
+};
+
+std::string unarmed_text(const std::string& fault) {
+  return "fault \"" + fault + "\" did not fire: it is not armed; `sabot ctl arm " + fault +
+         "` arms it while the run goes on";
+}
+
+std::uint64_t firings_of(const run::JournalContent& journal, const std::string& fault) {
+  return static_cast<std::uint64_t>(std::count_if(
+      journal.lines.begin(), journal.lines.end(), [&fault](const run::JournalLine& line) {
+        return line.injection == 0 && line.fault == fault;
+      }));
+}
+
 std::string counts_text(const Presence& presence) {
   return plural(presence.attached, "process attached", "processes attached") + ", " +
          plural(presence.calls_seen, "call seen", "calls seen");
@@ -78,6 +110,23 @@ std::string part_line(const Evidence& evidence) {
   return "this part of the run ended: " + counts_text(evidence.here) + "; " +
          plural(evidence.launchers_left, "other launcher is", "other launchers are") +
          " at work in the run folder, and the last one reports on the faults";
+}
+
+// The faults that `sabot ctl add` brought.
+void gather_added(const std::string& run_folder, const run::JournalContent& journal,
+                  const ArmedNow& is_armed, Evidence& evidence) {
+  const auto added = control::added_scenarios(run_folder, evidence.problems);
+  for (std::size_t plan = 0; plan < added.size(); ++plan) {
+    for (std::size_t i = 0; i < added[plan].faults.size(); ++i) {
+      const std::string& name = added[plan].faults[i].name;
+      FaultEvidence fault{name, firings_of(journal, name), ""};
+      if (fault.fired == 0)
+        fault.explanation = is_armed(plan + 1, i)
+                                ? "fault \"" + name + "\", added to the run, did not fire"
+                                : unarmed_text(name);
+      evidence.faults.push_back(std::move(fault));
+    }
+  }
 }
 
 }  // namespace
@@ -103,18 +152,17 @@ Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
   evidence.firings = journal.lines.size() - evidence.injected;
   evidence.firings_unproven = counted > journal.lines.size() ? counted - journal.lines.size() : 0;
 
+  const ArmedNow is_armed(run_folder, plan.scenario);
   const std::vector<scenario::Fault>& faults = plan.scenario.faults;
   for (std::size_t i = 0; i < faults.size(); ++i) {
-    FaultEvidence fault{faults[i].name, 0, ""};
-    fault.fired = static_cast<std::uint64_t>(std::count_if(
-        journal.lines.begin(), journal.lines.end(), [&fault](const run::JournalLine& line) {
-          return line.injection == 0 && line.fault == fault.name;
-        }));
+    FaultEvidence fault{faults[i].name, firings_of(journal, faults[i].name), ""};
     if (fault.fired == 0)
-      fault.explanation =
-          scenario::explain_unfired(faults[i], merged_tally(tallies, i, faults.size()));
+      fault.explanation = is_armed(0, i) ? scenario::explain_unfired(
+                                               faults[i], merged_tally(tallies, i, faults.size()))
+                                         : unarmed_text(fault.name);
     evidence.faults.push_back(std::move(fault));
   }
+  gather_added(run_folder, journal, is_armed, evidence);
   return evidence;
 }
 

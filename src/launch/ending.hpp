@@ -39,7 +39,7 @@ struct Evidence {
   std::uint64_t injected = 0;          // of faults that programs injected themselves
   std::uint64_t firings_unproven = 0;  // counted by processes that could not write their journal
   std::uint64_t launchers_left = 0;    // others that still run in this run folder
-  std::vector<FaultEvidence> faults;
+  std::vector<FaultEvidence> faults;   // of the plan, then of what was added while the run went on
   std::vector<std::string> not_attached;  // one clause a process that used CUDA or NCCL without us
   std::vector<std::string> problems;      // files of the run that could not be read
 };

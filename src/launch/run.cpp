@@ -2,10 +2,13 @@
 // sentence.
 #include "launch/run.hpp"
 
+#include <memory>
+
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "launch/child_environment.hpp"
 #include "launch/command.hpp"
+#include "launch/control/server.hpp"
 #include "launch/engine_choice.hpp"
 #include "launch/plan.hpp"
 #include "run/budget.hpp"
@@ -140,8 +143,13 @@ class Run {
     child.working_folder = working_folder();
     Result<run::LauncherMark> mark = run::LauncherMark::place(report_.run_folder, child.launcher);
     if (!mark.ok()) log::line(mark.error().message());
+    std::unique_ptr<control::Server> server = control::Server::start(
+        {.run_folder = report_.run_folder,
+         .scenario = plan_.scenario,
+         .unshared = run::unshared_folder_text(report_.run_folder, settings_.spans_hosts())});
     const Result<Ending> ending = run_child(
         program_, options_.command, child_environment(surroundings_.environment, settings_, child));
+    server.reset();
     if (!ending.ok()) {
       print_lines(ending.error().message());
       report_.status = kStatusBadInput;

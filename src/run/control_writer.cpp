@@ -21,8 +21,9 @@ void set_bit(std::atomic<std::uint64_t>& word, std::uint64_t bit, bool is_on) {
     word.fetch_and(~bit);
 }
 
-// Whether a process has ended, also where nobody has asked for its status yet.
-bool is_gone(int pid) {
+}  // namespace
+
+bool process_has_ended(int pid) {
   if (::kill(pid, 0) != 0) return errno == ESRCH;
   const Result<std::string> stat =
       read_text_file("process", "/proc/" + std::to_string(pid) + "/stat");
@@ -30,8 +31,6 @@ bool is_gone(int pid) {
   const std::size_t name_end = stat->rfind(") ");
   return name_end != stat->npos && name_end + 2 < stat->size() && (*stat)[name_end + 2] == 'Z';
 }
-
-}  // namespace
 
 Result<ControlWriter> ControlWriter::open(const std::string& run_folder,
                                           const ControlNames& names) {
@@ -136,7 +135,7 @@ std::vector<HeldCall> ControlWriter::held() {
     call.since_ns = hold.since_ns.load();
     // A reader of words that are written meanwhile: what it read counts if the owner is the same.
     if (hold.owner.load() != owner) continue;
-    if (is_gone(call.pid)) {
+    if (process_has_ended(call.pid)) {
       hold.owner.compare_exchange_strong(owner, 0);
       continue;
     }

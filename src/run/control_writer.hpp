@@ -20,6 +20,9 @@ struct HeldCall {
 
 inline constexpr std::int32_t kAnyRank = -1;
 
+// Whether a process of this host has ended, also where nobody has asked for its status yet.
+bool process_has_ended(int pid);
+
 class ControlWriter {
  public:
   // Makes the page, or takes the one that another launcher of this run has made, as it is.
