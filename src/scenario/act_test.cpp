@@ -87,7 +87,7 @@ TEST(Act, ACorruptionChangesOneElementUnlessItSaysHowMany) {
   EXPECT_EQ(scaled.moment, Moment::kAfter);
   EXPECT_EQ(act("AllReduce=corrupt(nan)").corrupt, CorruptKind::kNan);
   EXPECT_EQ(act("AllReduce=corrupt(zero)").corrupt, CorruptKind::kZero);
-  EXPECT_EQ(act("AllReduce=corrupt(stale)").corrupt, CorruptKind::kStale);
+  EXPECT_EQ(act("AllReduce=corrupt(stale,at=after)").corrupt, CorruptKind::kStale);
 }
 
 TEST(Act, ACrashIsASignalAnExitCodeOrAnAbort) {

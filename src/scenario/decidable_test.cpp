@@ -8,24 +8,32 @@
 namespace sabot::scenario {
 namespace {
 
-Status check(const char* line) { return check_decidable(*parse_line(line, "--fault")); }
+std::string refusal(const char* line, Controller controller) {
+  const Status status = check_decidable(*parse_line(line, "--fault"), controller);
+  return status.ok() ? "decidable" : status.error().message();
+}
 
 TEST(Decidable, ASwitchThatNobodyCanTurnIsRefused) {
-  EXPECT_EQ(check("x: AllReduce[switch=now]=error(SystemError)").error().message(),
-            "fault \"x\": key 'when.switch' cannot be decided by this build: nothing can turn a "
-            "switch while "
-            "a job runs; leave it out");
-}
-
-TEST(Decidable, CaptureIsRefused) {
   EXPECT_EQ(
-      check("x: AllReduce[captured=true]=error(SystemError)").error().message(),
-      "fault \"x\": key 'when.captured' cannot be decided by this build: it does not ask the CUDA "
-      "driver about streams; leave it out");
+      refusal("x: AllReduce[switch=now]=error(SystemError)", Controller::kNobody),
+      "fault \"x\": key 'when.switch': only `sabot ctl` turns switches, and this fault is not "
+      "part of a run; leave it out");
 }
 
-TEST(Decidable, EverythingElseIs) {
-  EXPECT_TRUE(check("AllReduce[rank=1]=error(SystemError)").ok());
+TEST(Decidable, AFaultThatNobodyCanArmIsRefused) {
+  EXPECT_EQ(refusal("x: AllReduce[armed=false]=error(SystemError)", Controller::kNobody),
+            "fault \"x\": key 'armed': only `sabot ctl` arms faults, and this fault is not part of "
+            "a run; leave it out");
+}
+
+TEST(Decidable, InARunBothAre) {
+  EXPECT_EQ(refusal("AllReduce[switch=now]=error(SystemError)", Controller::kRun), "decidable");
+  EXPECT_EQ(refusal("AllReduce[armed=false]=error(SystemError)", Controller::kRun), "decidable");
+}
+
+TEST(Decidable, EverythingElseIsEverywhere) {
+  EXPECT_EQ(refusal("AllReduce[rank=1,captured=true,after=1s]=hang", Controller::kNobody),
+            "decidable");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The decision, condition by condition.
 //
-// All counters are relaxed: each is a number of its own that publishes no other memory. Which
-// thread gets which match number is the order of their fetch_add, and within one rank that is the
-// order of its calls.
+// All tallies are relaxed: each is a number of its own that publishes no other memory. Which thread
+// gets which match number is the order of their fetch_add, and within one rank that is the order of
+// its calls.
 #include "scenario/decider.hpp"
 
 #include <algorithm>
@@ -12,13 +12,17 @@
 #include "base/random.hpp"
 #include "scenario/names.hpp"
 #include "scenario/pattern.hpp"
+#include "scenario/sense.hpp"
 
 namespace sabot::scenario {
 namespace {
 
 using Word = std::atomic_ref<std::uint64_t>;
 
-void add_one(std::uint64_t& word) { Word(word).fetch_add(1, std::memory_order_relaxed); }
+void add(std::uint64_t& word, std::uint64_t number) {
+  Word(word).fetch_add(number, std::memory_order_relaxed);
+}
+void add_one(std::uint64_t& word) { add(word, 1); }
 
 void raise_to(std::uint64_t& word, std::uint64_t value) {
   Word shared(word);
@@ -65,7 +69,22 @@ std::uint64_t elapsed_since(std::uint64_t begin_ns, std::uint64_t now_ns) {
   return now_ns > begin_ns ? now_ns - begin_ns : 0;
 }
 
-std::uint64_t all_bits(std::size_t count) { return count >= 64 ? ~0ULL : (1ULL << count) - 1; }
+constexpr std::uint32_t kMoving =
+    bit_of(Condition::kAfter) | bit_of(Condition::kAfterFirstCall) | bit_of(Condition::kSwitch);
+
+// Which calls a trigger counts, whichever of them it wants.
+Trigger without_counting(Trigger trigger) {
+  trigger.nth.reset();
+  trigger.range = NumberSet();
+  trigger.every.reset();
+  trigger.probability.reset();
+  return trigger;
+}
+
+template <typename Visit>
+void for_each_bit(std::uint64_t bits, Visit&& visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(__builtin_ctzll(bits)));
+}
 
 }  // namespace
 
@@ -74,10 +93,18 @@ Decider::Decider(Scenario scenario, const Context& context)
       start_ns_(context.start_ns),
       switch_names_(switches_of(scenario_)),
       compiled_(scenario_.faults.size()),
-      counters_(std::make_unique<Counter[]>(kCountersMax * scenario_.faults.size())),
       own_tallies_(context.tallies.size() < scenario_.faults.size() ? scenario_.faults.size() : 0),
       tallies_(own_tallies_.empty() ? context.tallies : std::span<FaultTally>(own_tallies_)) {
-  live_ = all_bits(scenario_.faults.size());
+  live_ = all_faults(scenario_);
+  armed_ = armed_at_start(scenario_);
+  compile(context);
+  // A column for each set of faults that count alike, and one for each fault for when it is armed
+  // later than its fellows.
+  counters_.emplace(members_.size() + scenario_.faults.size());
+}
+
+void Decider::compile(const Context& context) {
+  std::vector<Trigger> asked;
   for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
     const Fault& fault = scenario_.faults[i];
     Compiled& compiled = compiled_[i];
@@ -87,22 +114,237 @@ Decider::Decider(Scenario scenario, const Context& context)
     const auto name = std::find(switch_names_.begin(), switch_names_.end(), fault.when.switch_name);
     if (name != switch_names_.end()) compiled.switch_bit = 1ULL << (name - switch_names_.begin());
     if (fault.when.after_first_call_ns) first_call_wanted_ = 1;
-    for (const abi::FunctionInfo& info : abi::all_functions())
-      if (matches(fault.when.call, info.id))
-        candidates_[static_cast<std::size_t>(info.id)] |= 1ULL << i;
+    used_ |= compiled.conditions;
+    if ((compiled.conditions & kMoving) != 0) moving_ |= 1ULL << i;
+    const Act act = act_of(fault.action);
+    for (const abi::FunctionInfo& info : abi::all_functions()) {
+      if (!matches(fault.when.call, info.id) || !makes_sense(act, info.id)) continue;
+      candidates_[static_cast<std::size_t>(info.id)] |= 1ULL << i;
+      relevant_[static_cast<std::size_t>(info.id)] |= compiled.conditions;
+    }
+    asked.push_back(without_counting(fault.when));
+    assign_column(asked);
   }
 }
 
-Verdict Decider::enter(const abi::Call& call, std::uint64_t now_ns, std::uint64_t switches) {
+// Faults whose numbers can never differ share a column of the counters. For the last of asked.
+void Decider::assign_column(const std::vector<Trigger>& asked) {
+  const std::size_t index = asked.size() - 1;
+  const auto shares = [&](std::size_t other) {
+    const auto is_candidate_alike = [&](std::uint64_t candidates) {
+      return (candidates >> other & 1U) == (candidates >> index & 1U);
+    };
+    return scenario_.faults[other].is_armed == scenario_.faults[index].is_armed &&
+           asked[other] == asked[index] &&
+           std::all_of(candidates_.begin(), candidates_.end(), is_candidate_alike);
+  };
+  std::size_t alike = 0;
+  while (alike < index && !shares(alike)) ++alike;
+  if (alike == index) members_.push_back(0);
+  compiled_[index].column = alike == index ? members_.size() - 1 : compiled_[alike].column;
+  members_[compiled_[index].column] |= 1ULL << index;
+}
+
+Verdict Decider::enter(const abi::Call& call, std::uint64_t now_ns, const Controls& controls) {
   Verdict verdict;
-  const Moment moment{now_ns, note_first_call(now_ns), switches};
-  std::uint64_t candidates = candidates_[static_cast<std::size_t>(call.function)] &
-                             live_.load(std::memory_order_relaxed);  // pairs with: retire
-  for (; candidates != 0; candidates &= candidates - 1) {
-    Firing firing{static_cast<std::uint32_t>(__builtin_ctzll(candidates)), 0};
-    if (decide(firing.fault, call, moment, firing)) verdict.add(firing);
+  follow(controls);
+  const Moment moment{now_ns, note_first_call(now_ns), controls.switches};
+  const std::uint64_t live = live_.load(std::memory_order_relaxed);  // pairs with: retire
+  if ((candidates_[static_cast<std::size_t>(call.function)] & live) == 0) return verdict;
+  const std::uint64_t hash = hash_of(call);
+  CallClass* const known = classes_.find(hash);
+  ClassVerdict fresh;
+  if (known == nullptr) classes_.insert(hash, fresh = classify(call));
+  const ClassVerdict& fixed = known != nullptr ? known->verdict() : fresh;
+  const std::uint64_t met = fixed.met & live;
+  std::uint64_t fire = controls.fire & met;
+  const std::uint64_t passed = passing(met, moment, call, fire);
+  const std::uint64_t armed = armed_.load(std::memory_order_relaxed);  // pairs with: follow
+  Draft draft(call, fixed.row, known != nullptr && passed == met);
+  if (!draft.is_tallied)
+    for_each_bit(passed & ~armed, [this](std::uint32_t i) { add_one(tallies_[i].unarmed); });
+  if ((passed & armed) != 0) draw(passed & armed, draft);
+  if (known != nullptr && known->count(draft.is_tallied)) tally_class(*known);
+  fire &= ~draft.fires;
+  for_each_bit(draft.fires | fire, [&](std::uint32_t i) {
+    const bool is_requested = (fire >> i & 1U) != 0;
+    const std::uint64_t number = is_requested ? 0 : draft.numbers[i];
+    verdict.add({i, number, mix(bits_of(i, call, number), 1), is_requested});
+  });
+  return verdict;
+}
+
+// All that the fixed conditions of this function's faults look at, and whose count it is.
+std::uint64_t Decider::hash_of(const abi::Call& call) const {
+  const std::uint32_t relevant = relevant_[static_cast<std::size_t>(call.function)];
+  const auto word = [](int high, int low) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32U |
+           static_cast<std::uint32_t>(low);
+  };
+  const auto looks_at = [relevant](Condition condition) {
+    return (relevant & bit_of(condition)) != 0;
+  };
+  std::uint64_t hash = mix(word(static_cast<int>(call.function), call.attempt));
+  hash = mix(hash ^ word(call.world_rank, call.rank));
+  if (looks_at(Condition::kComm)) {
+    hash = mix(hash ^ hash_text(call.comm_label));
+    hash = mix(hash ^ hash_text(call.comm_name));
+    hash = mix(hash ^ word(call.comm_ranks, 0));
+  }
+  if (looks_at(Condition::kBytes) || looks_at(Condition::kCount)) {
+    hash = mix(hash ^ call.bytes);
+    hash = mix(hash ^ call.count) + (call.has_count ? 1 : 0);
+  }
+  if (looks_at(Condition::kDatatype) || looks_at(Condition::kRedop))
+    hash = mix(hash ^ word(call.datatype, call.redop));
+  if (looks_at(Condition::kRoot) || looks_at(Condition::kPeer))
+    hash = mix(hash ^ word(call.root, call.peer));
+  if (looks_at(Condition::kCaptured)) hash = mix(hash ^ (call.captured ? 1 : 2));
+  return hash;
+}
+
+ClassVerdict Decider::classify(const abi::Call& call) {
+  ClassVerdict verdict;
+  verdict.function = call.function;
+  verdict.only_failed.fill(ClassVerdict::kNone);
+  for_each_bit(candidates_[static_cast<std::size_t>(call.function)], [&](std::uint32_t i) {
+    add_one(tallies_[i].calls);
+    const std::uint32_t failed = failed_fixed(i, call);
+    if (failed == 0) {
+      verdict.met |= 1ULL << i;
+      return;
+    }
+    note_failure(i, failed, call, Moment{});
+    if ((failed & (failed - 1)) == 0)
+      verdict.only_failed[i] = static_cast<std::uint8_t>(__builtin_ctz(failed));
+  });
+  if (verdict.met != 0) {
+    const std::optional<std::uint32_t> row = counters_->row_of(counting_rank(call), call.attempt);
+    verdict.row = row ? static_cast<std::int32_t>(*row) : -1;
   }
   return verdict;
+}
+
+// Those of met whose moving conditions hold too. Leaves in fire what is asked to fire and may.
+std::uint64_t Decider::passing(std::uint64_t met, const Moment& moment, const abi::Call& call,
+                               std::uint64_t& fire) {
+  std::uint64_t passed = met;
+  for_each_bit(met & moving_, [&](std::uint32_t i) {
+    const std::uint32_t failed = failed_moving(i, moment);
+    if (failed == 0) return;
+    note_failure(i, failed, call, moment);
+    passed &= ~(1ULL << i);
+    if ((failed & bit_of(Condition::kSwitch)) != 0) fire &= ~(1ULL << i);
+  });
+  return passed;
+}
+
+std::size_t Decider::column_of(std::uint32_t index) const {
+  const bool is_alone = (alone_.load() >> index & 1U) != 0;
+  return is_alone ? members_.size() + index : compiled_[index].column;
+}
+
+void Decider::draw(std::uint64_t ready, Draft& draft) {
+  if (draft.row < 0) {
+    for_each_bit(ready, [this](std::uint32_t i) { add_one(tallies_[i].ranks_dropped); });
+    return;
+  }
+  const std::uint64_t alone = ready & alone_.load(std::memory_order_relaxed);  // pairs with: follow
+  for_each_bit(alone, [&](std::uint32_t i) { draw_column(members_.size() + i, 1ULL << i, draft); });
+  for (std::uint64_t rest = ready & ~alone; rest != 0;) {
+    const std::size_t column = compiled_[static_cast<std::size_t>(__builtin_ctzll(rest))].column;
+    draw_column(column, rest & members_[column], draft);
+    rest &= ~members_[column];
+  }
+}
+
+void Decider::draw_column(std::size_t column, std::uint64_t members, Draft& draft) {
+  const auto row = static_cast<std::uint32_t>(draft.row);
+  const MatchCounters::Drawn drawn = counters_->draw(row, column);
+  if (!draft.is_tallied) {
+    for_each_bit(members, [&](std::uint32_t i) {
+      add_one(tallies_[i].matched);
+      raise_to(tallies_[i].match_max, drawn.number);
+    });
+  }
+  if (!drawn.is_awaited) return;
+  for_each_bit(members, [&](std::uint32_t i) {
+    if (!is_counted(i, drawn.number)) return;
+    add_one(tallies_[i].counted);
+    const std::optional<double>& probability = scenario_.faults[i].when.probability;
+    if (probability && unit_interval(bits_of(i, draft.call, drawn.number)) >= *probability) return;
+    add_one(tallies_[i].wanted);
+    draft.fires |= 1ULL << i;
+    draft.numbers[i] = drawn.number;
+  });
+  // Of all members, not only those that were ready now.
+  const bool is_alone = column >= members_.size();
+  std::uint64_t next = kNumberMax;
+  for_each_bit(is_alone ? members : members_[column],
+               [&](std::uint32_t i) { next = std::min(next, first_after(i, drawn.number)); });
+  counters_->await(row, column, next);
+}
+
+bool Decider::is_counted(std::uint32_t index, std::uint64_t number) const {
+  const Trigger& trigger = scenario_.faults[index].when;
+  return (!trigger.nth || *trigger.nth == number) &&
+         (trigger.range.empty() || trigger.range.contains(number)) &&
+         (!trigger.every || number % *trigger.every == 0);
+}
+
+// The first number above this one that nth, range and every let pass; kNumberMax: none.
+std::uint64_t Decider::first_after(std::uint32_t index, std::uint64_t number) const {
+  const Trigger& trigger = scenario_.faults[index].when;
+  if (trigger.nth) return *trigger.nth > number ? *trigger.nth : kNumberMax;
+  const std::uint64_t every = trigger.every.value_or(1);
+  const auto multiple_from = [every](std::uint64_t low) {
+    const std::uint64_t over = low % every;
+    return over == 0 ? low : low - over + std::min(every, kNumberMax - (low - over));
+  };
+  if (trigger.range.empty()) return multiple_from(number + 1);
+  for (const Interval& interval : trigger.range.intervals()) {
+    if (interval.high <= number) continue;
+    const std::uint64_t next = multiple_from(std::max(interval.low, number + 1));
+    if (next <= interval.high) return next;
+  }
+  return kNumberMax;
+}
+
+void Decider::follow(const Controls& controls) {
+  std::uint64_t seen = generation_.load(std::memory_order_relaxed);  // pairs with: follow
+  if (__builtin_expect(controls.generation <= seen, 1)) return;
+  while (!generation_.compare_exchange_weak(seen, controls.generation))
+    if (controls.generation <= seen) return;
+  flush();  // what was counted so far was counted under the old state
+  const std::uint64_t armed = controls.armed & all_faults(scenario_);
+  for_each_bit(armed & ~armed_.exchange(armed), [this](std::uint32_t i) {
+    counters_->restart(members_.size() + i);
+    alone_.fetch_or(1ULL << i);
+  });
+}
+
+void Decider::flush() const {
+  classes_.for_each([this](CallClass& seen) { tally_class(seen); });
+}
+
+void Decider::tally_class(CallClass& seen) const {
+  const CallClass::Counts counts = seen.take();
+  if (counts.calls == 0) return;
+  const ClassVerdict& verdict = seen.verdict();
+  const std::uint64_t armed = armed_.load();
+  for_each_bit(candidates_[static_cast<std::size_t>(verdict.function)], [&](std::uint32_t i) {
+    FaultTally& tally = tallies_[i];
+    add(tally.calls, counts.calls);
+    if (verdict.only_failed[i] != ClassVerdict::kNone)
+      add(tally.only_failed[verdict.only_failed[i]], counts.calls);
+    if ((verdict.met >> i & 1U) == 0) return;
+    const bool is_armed = (armed >> i & 1U) != 0;
+    if (is_armed && verdict.row < 0) return;  // told as dropped already
+    add(is_armed ? tally.matched : tally.unarmed, counts.usual);
+    if (is_armed)
+      raise_to(tally.match_max,
+               counters_->count(static_cast<std::uint32_t>(verdict.row), column_of(i)));
+  });
 }
 
 std::uint64_t Decider::note_first_call(std::uint64_t now_ns) {
@@ -117,35 +359,7 @@ std::uint64_t Decider::note_first_call(std::uint64_t now_ns) {
   return first;
 }
 
-bool Decider::decide(std::uint32_t index, const abi::Call& call, const Moment& moment,
-                     Firing& firing) {
-  FaultTally& tally = tallies_[index];
-  const Trigger& trigger = scenario_.faults[index].when;
-  add_one(tally.calls);
-  const std::uint32_t failed = failed_conditions(index, call, moment);
-  if (failed != 0) {
-    note_failure(index, failed, call, moment);
-    return false;
-  }
-  firing.number = next_number(index, call);
-  if (firing.number == 0) {
-    add_one(tally.ranks_dropped);
-    return false;
-  }
-  add_one(tally.matched);
-  raise_to(tally.match_max, firing.number);
-  const bool is_counted = (!trigger.nth || *trigger.nth == firing.number) &&
-                          (trigger.range.empty() || trigger.range.contains(firing.number)) &&
-                          (!trigger.every || firing.number % *trigger.every == 0);
-  if (!is_counted) return false;
-  add_one(tally.counted);
-  if (!is_drawn(index, call, firing.number)) return false;
-  add_one(tally.wanted);
-  return true;
-}
-
-std::uint32_t Decider::failed_conditions(std::uint32_t index, const abi::Call& call,
-                                         const Moment& moment) const {
+std::uint32_t Decider::failed_fixed(std::uint32_t index, const abi::Call& call) const {
   const Trigger& trigger = scenario_.faults[index].when;
   const Compiled& compiled = compiled_[index];
   std::uint32_t failed = 0;
@@ -166,34 +380,24 @@ std::uint32_t Decider::failed_conditions(std::uint32_t index, const abi::Call& c
   require(Condition::kPeer, [&] { return contains(trigger.peer, call.peer); });
   require(Condition::kAttempt, [&] { return contains(trigger.attempt, call.attempt); });
   require(Condition::kCaptured, [&] { return *trigger.captured == call.captured; });
-  require(Condition::kAfter,
-          [&] { return elapsed_since(start_ns_, moment.now_ns) >= *trigger.after_ns; });
-  require(Condition::kAfterFirstCall, [&] {
-    return elapsed_since(moment.first_call_ns, moment.now_ns) >= *trigger.after_first_call_ns;
-  });
-  require(Condition::kSwitch, [&] { return (moment.switches & compiled.switch_bit) != 0; });
   return failed;
 }
 
-std::uint64_t Decider::next_number(std::uint32_t index, const abi::Call& call) {
-  const auto attempt = static_cast<std::uint32_t>(std::max(call.attempt, 0)) + 1;
-  const auto rank = static_cast<std::uint32_t>(counting_rank(call) + 1);
-  const std::uint64_t owner = static_cast<std::uint64_t>(attempt) << 32U | rank;
-  Counter* const counters = counters_.get() + kCountersMax * index;
-  std::size_t slot = mix(owner) % kCountersMax;
-  for (std::size_t probes = 0; probes < kCountersMax; ++probes) {
-    Counter& counter = counters[slot];
-    std::uint64_t found = counter.owner.load(std::memory_order_relaxed);  // pairs with: next_number
-    if (found == 0 && counter.owner.compare_exchange_strong(found, owner)) found = owner;
-    if (found == owner) return counter.count.fetch_add(1, std::memory_order_relaxed) + 1;
-    slot = (slot + 1) % kCountersMax;
-  }
-  return 0;
+std::uint32_t Decider::failed_moving(std::uint32_t index, const Moment& moment) const {
+  const Trigger& trigger = scenario_.faults[index].when;
+  std::uint32_t failed = 0;
+  if (trigger.after_ns && elapsed_since(start_ns_, moment.now_ns) < *trigger.after_ns)
+    failed |= bit_of(Condition::kAfter);
+  if (trigger.after_first_call_ns &&
+      elapsed_since(moment.first_call_ns, moment.now_ns) < *trigger.after_first_call_ns)
+    failed |= bit_of(Condition::kAfterFirstCall);
+  const std::uint64_t switch_bit = compiled_[index].switch_bit;
+  if (switch_bit != 0 && (moment.switches & switch_bit) == 0) failed |= bit_of(Condition::kSwitch);
+  return failed;
 }
 
-bool Decider::is_drawn(std::uint32_t index, const abi::Call& call, std::uint64_t number) const {
-  const std::optional<double> probability = scenario_.faults[index].when.probability;
-  if (!probability) return true;
+std::uint64_t Decider::bits_of(std::uint32_t index, const abi::Call& call,
+                               std::uint64_t number) const {
   // The call's own number identifies it whatever else runs; matches are numbered in the order in
   // which threads arrive, and serve only where the boundary has no number.
   const std::uint64_t which = call.nth != 0 ? call.nth : number;
@@ -202,8 +406,7 @@ bool Decider::is_drawn(std::uint32_t index, const abi::Call& call, std::uint64_t
   bits = mix(bits, static_cast<std::uint64_t>(call.attempt));
   bits = mix(bits, hash_text(call.comm_label));
   bits = mix(bits, hash_text(abi::info(call.function).name));
-  bits = mix(bits, which);
-  return unit_interval(bits) < *probability;
+  return mix(bits, which);
 }
 
 void Decider::note_failure(std::uint32_t index, std::uint32_t failed, const abi::Call& call,
@@ -242,13 +445,15 @@ void Decider::note_failure(std::uint32_t index, std::uint32_t failed, const abi:
     case Condition::kAfterFirstCall:
       note_number(static_cast<std::int64_t>(elapsed_since(moment.first_call_ns, moment.now_ns)));
       break;
-    default: break;  // a host, a capture state and a switch have no value to tell
+    case Condition::kCaptured: note_number(call.captured ? 1 : 0); break;
+    default: break;  // a host and a switch have no value to tell
   }
 }
 
 void Decider::count_fired(std::uint32_t fault) { add_one(tallies_[fault].fired); }
 
 FaultTally Decider::tally(std::uint32_t fault) const {
+  flush();
   FaultTally copy{};
   FaultTally& live = tallies_[fault];
   merge(copy, live);
@@ -266,6 +471,7 @@ void merge(FaultTally& into, const FaultTally& from) {
   into.wanted += load(from.wanted);
   into.fired += load(from.fired);
   into.ranks_dropped += load(from.ranks_dropped);
+  into.unarmed += load(from.unarmed);
   into.match_max = std::max(into.match_max, load(from.match_max));
   into.closest_inverted = std::max(into.closest_inverted, load(from.closest_inverted));
   for (std::size_t i = 0; i < kConditionCount; ++i) {

@@ -3,14 +3,15 @@
 //
 // A call first meets one word of candidates for its function, so that faults on other functions
 // cost a load and a branch. The rest is pure arithmetic on the call, the time and one counter per
-// fault, rank and attempt; nothing allocates, locks, prints or asks the system. Conditions are of
-// three kinds, and a call passes them in this order:
+// trigger, rank and attempt; nothing allocates, locks, prints or asks the system. Conditions are of
+// four kinds, and a call passes them in this order:
 //
-//   1. conditions of the call and its moment (rank, bytes, attempt, after, switch …); all of them
-//      are looked at, so that a fault which never fires can be explained;
-//   2. nth, range, every: on the number of calls that met all of the above, 1-based, per rank and
-//      attempt;
-//   3. probability: drawn from seed, fault, world rank, attempt, comm, function and the call's
+//   1. fixed ones, on the call alone (rank, bytes, attempt …): decided once per class of calls
+//      (decide/call_classes.hpp), all of them, so that a fault which never fires can be explained;
+//   2. moving ones: after, after_first_call, switch, and whether the fault is armed;
+//   3. nth, range, every: on the number of calls that met all of the above, 1-based, per rank and
+//      attempt, from where the fault was armed;
+//   4. probability: drawn from seed, fault, world rank, attempt, comm, function and the call's
 //      number on its comm, so that one call is decided alike in every run, whatever other ranks
 //      and threads do.
 //
@@ -20,24 +21,40 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "abi/call.hpp"
+#include "scenario/act.hpp"
+#include "scenario/decide/call_classes.hpp"
+#include "scenario/decide/match_counters.hpp"
 #include "scenario/scenario.hpp"
 #include "scenario/tally.hpp"
 
 namespace sabot::scenario {
 
-// Ranks × attempts that one process can hold; more are not considered, and the tally says so.
-inline constexpr std::size_t kCountersMax = 1024;
-
 struct Firing {
   std::uint32_t fault;   // index into Scenario::faults
   std::uint64_t number;  // the how-manieth match of this rank in this attempt
+  // For all that is random about the action: the same in every run.
+  std::uint64_t bits;
+  // It fires only because Controls::fire asks for it: the caller has to claim the request.
+  bool is_requested;
+};
+
+// What people control while the job runs. Bits of faults are in file order.
+struct Controls {
+  std::uint64_t switches = 0;  // bit i is on if switch_names()[i] is
+  // Read when generation is newer than any seen before; until then Fault::is_armed holds. A fault
+  // that is armed counts its calls from there on.
+  std::uint64_t armed = 0;
+  std::uint64_t generation = 0;
+  // These are asked to fire once, at the next call that meets their conditions on the call and
+  // their switch, whatever time, nth, range, every and probability say, and even if not armed.
+  std::uint64_t fire = 0;
 };
 
 // The faults that want to fire, in file order.
@@ -81,20 +98,25 @@ class Decider {
     return ((candidates & live) | wanted) != 0;
   }
 
-  // switches: bit i is on if switch_names()[i] is.
-  Verdict enter(const abi::Call& call, std::uint64_t now_ns, std::uint64_t switches = 0);
+  // now_ns and Call::captured may be left at 0 and false where the decider does not use the
+  // conditions that look at them.
+  Verdict enter(const abi::Call& call, std::uint64_t now_ns, const Controls& controls = {});
   const std::vector<std::string>& switch_names() const { return switch_names_; }
+  // Whether any fault has this condition.
+  bool uses(Condition condition) const { return (used_ & bit_of(condition)) != 0; }
+  bool uses_clock() const { return uses(Condition::kAfter) || uses(Condition::kAfterFirstCall); }
 
-  // Asks claim(const Firing&) for each firing in file order and keeps those it allows: the first
-  // `error` that is allowed wins, later ones are not asked. What is kept counts as fired.
+  // Asks claim(const Firing&) for each firing in file order and keeps those it allows. A call can
+  // bear one action that takes its place (replaces_call): the first that is allowed wins, later
+  // ones are not asked. What is kept counts as fired.
   template <typename Claim>
   Verdict settle(const Verdict& wanted, Claim&& claim) {
     Verdict kept;
-    bool has_error = false;
+    bool is_replaced = false;
     for (const Firing& firing : wanted) {
-      const bool is_error = fault(firing.fault).action.kind == ActionKind::kError;
-      if ((is_error && has_error) || !claim(firing)) continue;
-      has_error = has_error || is_error;
+      const bool replaces = replaces_call(fault(firing.fault).action.kind);
+      if ((replaces && is_replaced) || !claim(firing)) continue;
+      is_replaced = is_replaced || replaces;
       count_fired(firing.fault);
       kept.add(firing);
     }
@@ -106,12 +128,10 @@ class Decider {
 
   // A snapshot; other threads may be adding.
   FaultTally tally(std::uint32_t fault) const;
+  // Brings all tallies up to date: before a process ends in order.
+  void flush() const;
 
  private:
-  struct Counter {
-    std::atomic<std::uint64_t> owner{0};  // 0: free; else attempt and rank
-    std::atomic<std::uint64_t> count{0};
-  };
   struct Moment {
     std::uint64_t now_ns;
     std::uint64_t first_call_ns;
@@ -122,13 +142,36 @@ class Decider {
     bool is_host_met = true;
     std::uint64_t switch_bit = 0;
     std::uint64_t hash = 0;
+    std::size_t column = 0;  // of the counters, shared by all with the same conditions
+  };
+  // The faults that one call may still fire, and what is known of each.
+  struct Draft {
+    // Leaves the numbers uninitialised on purpose.
+    Draft(const abi::Call& made, std::int32_t counter_row, bool tallied)  // NOLINT
+        : call(made), row(counter_row), is_tallied(tallied) {}
+    const abi::Call& call;
+    std::int32_t row;
+    bool is_tallied;  // by its class; else each match is tallied at once
+    std::uint64_t fires = 0;
+    std::array<std::uint64_t, kFaultsMax> numbers;  // of those in fires
   };
 
-  bool decide(std::uint32_t index, const abi::Call& call, const Moment& moment, Firing& firing);
-  std::uint32_t failed_conditions(std::uint32_t index, const abi::Call& call,
-                                  const Moment& moment) const;
-  std::uint64_t next_number(std::uint32_t index, const abi::Call& call);
-  bool is_drawn(std::uint32_t index, const abi::Call& call, std::uint64_t number) const;
+  void compile(const Context& context);
+  void assign_column(const std::vector<Trigger>& asked);
+  std::uint64_t hash_of(const abi::Call& call) const;
+  ClassVerdict classify(const abi::Call& call);
+  std::uint32_t failed_fixed(std::uint32_t index, const abi::Call& call) const;
+  std::uint32_t failed_moving(std::uint32_t index, const Moment& moment) const;
+  std::uint64_t passing(std::uint64_t met, const Moment& moment, const abi::Call& call,
+                        std::uint64_t& fire);
+  void draw(std::uint64_t ready, Draft& draft);
+  void draw_column(std::size_t column, std::uint64_t members, Draft& draft);
+  std::uint64_t first_after(std::uint32_t index, std::uint64_t number) const;
+  bool is_counted(std::uint32_t index, std::uint64_t number) const;
+  std::uint64_t bits_of(std::uint32_t index, const abi::Call& call, std::uint64_t number) const;
+  std::size_t column_of(std::uint32_t index) const;
+  void follow(const Controls& controls);
+  void tally_class(CallClass& seen) const;
   void note_failure(std::uint32_t index, std::uint32_t failed, const abi::Call& call,
                     const Moment& moment);
   std::uint64_t note_first_call(std::uint64_t now_ns);
@@ -138,11 +181,19 @@ class Decider {
   std::uint64_t start_ns_;
   std::vector<std::string> switch_names_;
   std::vector<Compiled> compiled_;
+  std::uint32_t used_ = 0;              // conditions of any fault
+  std::uint64_t moving_ = 0;            // faults with a moving condition
+  std::vector<std::uint64_t> members_;  // per shared column: its faults
   std::array<std::uint64_t, abi::kFunctionCount> candidates_{};
+  std::array<std::uint32_t, abi::kFunctionCount> relevant_{};  // conditions of the candidates
   std::atomic<std::uint64_t> live_{0};
+  std::atomic<std::uint64_t> armed_{0};
+  std::atomic<std::uint64_t> generation_{0};
+  std::atomic<std::uint64_t> alone_{0};  // faults that count by themselves, not with their column
   std::atomic<std::uint64_t> first_call_wanted_{0};
   std::atomic<std::uint64_t> first_call_ns_{0};
-  std::unique_ptr<Counter[]> counters_;  // kCountersMax per fault
+  std::optional<MatchCounters> counters_;
+  CallClasses classes_;
   std::vector<FaultTally> own_tallies_;
   std::span<FaultTally> tallies_;
 };

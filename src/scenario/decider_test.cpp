@@ -46,7 +46,7 @@ class Job {
       : decider_(scenario_of(line), {.start_ns = 100 * kSecond, .host = host, .tallies = {}}) {}
 
   bool fires(const abi::Call& call) { return !enter(call).empty(); }
-  Verdict enter(const abi::Call& call) { return decider_.enter(call, now_ns_, switches_); }
+  Verdict enter(const abi::Call& call) { return decider_.enter(call, now_ns_, controls_); }
   // Which of the next `count` calls of this rank fire, 1-based.
   std::vector<int> firing_calls(int rank, int count) {
     std::vector<int> firing;
@@ -60,7 +60,7 @@ class Job {
     return *this;
   }
   Job& turn_on(std::uint64_t switches) {
-    switches_ = switches;
+    controls_.switches = switches;
     return *this;
   }
   Decider& decider() { return decider_; }
@@ -68,7 +68,7 @@ class Job {
  private:
   Decider decider_;
   std::uint64_t now_ns_ = 100 * kSecond;
-  std::uint64_t switches_ = 0;
+  Controls controls_;
 };
 
 using Calls = std::vector<int>;

@@ -42,6 +42,7 @@ std::string seen_text(Condition condition, const FaultTally& tally) {
   if (condition == Condition::kRedop) return bit_names(high, redop_name_of);
   if (tally.seen_low_inverted[i] == 0) return "";
   const std::uint64_t low = ~tally.seen_low_inverted[i];
+  if (condition == Condition::kCaptured) return low == 0 ? "false" : "true";
   const auto print = [condition](std::uint64_t value) {
     if (condition == Condition::kBytes) return format_bytes(value);
     const bool is_time = condition == Condition::kAfter || condition == Condition::kAfterFirstCall;
@@ -72,6 +73,11 @@ std::string explain_no_match(const Fault& fault, const FaultTally& tally) {
   const auto* best = std::max_element(std::begin(tally.only_failed), std::end(tally.only_failed));
   if (*best > 0) {
     const auto condition = static_cast<Condition>(best - std::begin(tally.only_failed));
+    if (condition == Condition::kSwitch) {
+      const std::string& name = fault.when.switch_name;
+      return counted(*best, "call") + " matched, but the switch \"" + name +
+             "\" was off; `sabot ctl RUN arm " + name + "` turns it on";
+    }
     return "closest: " + counted(*best, "call") + " matched everything but " +
            wanted_text(fault, condition, tally);
   }
@@ -114,6 +120,9 @@ std::string explain_unfired(const Fault& fault, const FaultTally& tally,
           condition_text(fault.when, Condition::kProbability);
   } else if (tally.matched > 0) {
     why = explain_not_counted(fault, tally);
+  } else if (tally.unarmed > 0) {
+    why = counted(tally.unarmed, "call") + " matched, but it was not armed; `sabot ctl RUN arm " +
+          fault.name + "` arms it";
   } else if (tally.ranks_dropped > 0) {
     why = "too many ranks in one process; " + counted(tally.ranks_dropped, "call") +
           " were not considered";

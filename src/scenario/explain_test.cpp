@@ -61,9 +61,25 @@ TEST(Explain, TheConditionThatAloneStoodInTheWayIsNamedWithWhatWasSeen) {
   EXPECT_EQ(
       explain("x: AllReduce[host='spare*']=error(SystemError)"),
       "fault \"x\" did not fire: closest: 12 calls matched everything but host (wanted spare*)");
+  EXPECT_EQ(explain("x: AllReduce[captured=true]=error(SystemError)"),
+            "fault \"x\" did not fire: closest: 12 calls matched everything but captured (wanted "
+            "true, seen false)");
+}
+
+TEST(Explain, ASwitchThatWasOffIsToldWithTheCommandThatTurnsItOn) {
+  EXPECT_EQ(explain("x: AllReduce[switch=chaos]=error(SystemError)"),
+            "fault \"x\" did not fire: 12 calls matched, but the switch \"chaos\" was off; `sabot "
+            "ctl RUN arm chaos` turns it on");
+}
+
+TEST(Explain, AFaultThatNobodyArmedIsToldWithTheCommandThatArmsIt) {
   EXPECT_EQ(
-      explain("x: AllReduce[switch=chaos]=error(SystemError)"),
-      "fault \"x\" did not fire: closest: 12 calls matched everything but switch (wanted chaos)");
+      explain("x: AllReduce[armed=false,rank=1]=error(SystemError)"),
+      "fault \"x\" did not fire: 3 calls matched, but it was not armed; `sabot ctl RUN arm x` "
+      "arms it");
+  EXPECT_EQ(explain("x: AllReduce[armed=false,rank=7]=error(SystemError)"),
+            "fault \"x\" did not fire: closest: 12 calls matched everything but rank (wanted 7, "
+            "seen 0 to 3)");
 }
 
 TEST(Explain, TheConditionWithTheMostNearMissesComesFirst) {

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "abi/api_list.hpp"
+#include "abi/around.hpp"
 #include "abi/names.hpp"
 #include "base/text.hpp"
 
@@ -55,6 +56,38 @@ constexpr std::array<bool, abi::kFunctionCount> kReturnsResult{{
 #undef SABOT_RETURNS
 }};
 
+// Which of a function's arguments are buffers, from the roles that the spec gives them.
+struct Buffers {
+  bool has_input = false;
+  bool has_output = false;
+  template <typename T>
+  void role(abi::Role role, T&) {
+    has_input = has_input || role == abi::Role::kSend || role == abi::Role::kInOut;
+    has_output = has_output || role == abi::Role::kRecv || role == abi::Role::kInOut;
+  }
+};
+#define SABOT_BUFFERS(name, ret)                            \
+  Buffers buffers_of_##name(SABOT_PARAMS_##name) {          \
+    SABOT_UNUSED_##name Buffers sabot_buffers;              \
+    SABOT_ROLES_##name(sabot_buffers) return sabot_buffers; \
+  }
+SABOT_API(SABOT_BUFFERS)
+#undef SABOT_BUFFERS
+
+template <typename... Arguments>
+Buffers asked(Buffers (*buffers_of)(Arguments...)) {
+  return buffers_of(Arguments{}...);
+}
+
+const std::array<Buffers, abi::kFunctionCount>& all_buffers() {
+  static const std::array<Buffers, abi::kFunctionCount> all{{
+#define SABOT_BUFFERS(name, ret) asked(&buffers_of_##name),
+      SABOT_API(SABOT_BUFFERS)
+#undef SABOT_BUFFERS
+  }};
+  return all;
+}
+
 constexpr std::array<std::string_view, 6> kRedopWords{"sum", "prod", "max", "min", "avg", "user"};
 static_assert(kRedopWords.size() == kRedopCreatedBit + 1);
 
@@ -70,6 +103,8 @@ FunctionTraits traits_of(abi::FunctionId function) {
           info.has_root,
           info.has_peer,
           info.has_stream,
+          all_buffers()[static_cast<std::size_t>(function)].has_input,
+          all_buffers()[static_cast<std::size_t>(function)].has_output,
           kReturnsResult[static_cast<std::size_t>(function)]};
 }
 

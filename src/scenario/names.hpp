@@ -28,6 +28,8 @@ struct FunctionTraits {
   bool has_root;
   bool has_peer;
   bool has_stream;
+  bool has_input;       // a buffer that is read …
+  bool has_output;      // … or written
   bool returns_result;  // an ncclResult_t, so that it can be made to fail
 };
 FunctionTraits traits_of(abi::FunctionId function);

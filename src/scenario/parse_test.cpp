@@ -73,7 +73,7 @@ fired           = { "nic-dies" = 1 }
   EXPECT_EQ(slow.when.after_ns, 30'000'000'000u);
   EXPECT_EQ(slow.action.moment(), Moment::kBefore);
   ASSERT_TRUE(read->expect.has_value());
-  EXPECT_EQ(read->expect->outcome, Outcome::kRecovers);
+  EXPECT_EQ(read->expect->outcomes, bit_of(Outcome::kRecovers));
   EXPECT_EQ(read->expect->detected_within_ns, 10'000'000'000u);
   EXPECT_EQ(read->expect->finished_within_ns, 120'000'000'000u);
   EXPECT_EQ(read->expect->fired, (std::vector<ExpectedFirings>{{"nic-dies", 1}}));
@@ -144,9 +144,10 @@ TEST(ScenarioFile, AnUnknownKeyIsToldWithTheNearestOne) {
   EXPECT_EQ(error("sabot = 1\nsede = 3\n[[fault]]\nwhen = { call = \"any\" }\ndo = { error = "
                   "\"SystemError\" }\n"),
             "s.toml:2: key 'sede': unknown key; did you mean 'seed'?");
-  EXPECT_EQ(error_of_fault("zzzzzzzzzzzzz = 1\nwhen = { call = \"any\" }\ndo = { error = "
-                           "\"SystemError\" }\n"),
-            "s.toml:3: key 'zzzzzzzzzzzzz': unknown key; known here: name, when, do, budget");
+  EXPECT_EQ(
+      error_of_fault("zzzzzzzzzzzzz = 1\nwhen = { call = \"any\" }\ndo = { error = "
+                     "\"SystemError\" }\n"),
+      "s.toml:3: key 'zzzzzzzzzzzzz': unknown key; known here: name, when, do, budget, armed");
 }
 
 TEST(ScenarioFile, AConditionOrActionBesideWhenAndDoIsSentToItsPlace) {
@@ -361,8 +362,8 @@ TEST(ScenarioFile, ExpectationsNameFaultsThatExist) {
       "s.toml:8: key 'expect.fired.nic-dies': more than the budget of this fault, which is 1");
   EXPECT_EQ(
       error(head + "outcome = \"survives\"\n"),
-      "s.toml:8: key 'expect.outcome': expected \"completes\", \"recovers\" or \"fails-cleanly\"; "
-      "found the text 'survives'");
+      "s.toml:8: key 'expect.outcome': no outcome is called 'survives'; known here: completes, "
+      "recovers, fails-cleanly, hangs, dies-dirty, wrong-result");
   EXPECT_EQ(error(head + "detected_within = \"2m\"\nfinished_within = \"10s\"\n"),
             "s.toml:8: key 'expect.detected_within': is longer than finished_within: a job that "
             "has ended "

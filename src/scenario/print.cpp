@@ -216,13 +216,13 @@ std::string toml_fault(const Fault& fault) {
   }
   return "[[fault]]\nname = " + toml_text(fault.name) + "\nwhen = {" + when + " }\ndo = {" +
          action + " }\n" +
-         (fault.budget == 0 ? "" : "budget = " + std::to_string(fault.budget) + "\n");
+         (fault.budget == 0 ? "" : "budget = " + std::to_string(fault.budget) + "\n") +
+         (fault.is_armed ? "" : "armed = false\n");
 }
 
 std::string toml_expectation(const Expectation& expect) {
   std::string out = "[expect]\n";
-  for (const read::OutcomeRow& row : read::outcome_rows())
-    if (expect.outcome == row.outcome) out += "outcome = " + toml_text(row.word) + "\n";
+  if (expect.outcomes != 0) out += "outcome = " + toml_text(outcome_text(expect.outcomes)) + "\n";
   if (expect.detected_within_ns)
     out += "detected_within = \"" + duration_text(*expect.detected_within_ns) + "\"\n";
   if (expect.finished_within_ns)
@@ -232,6 +232,13 @@ std::string toml_expectation(const Expectation& expect) {
     fired +=
         (fired.empty() ? " " : ", ") + toml_text(each.fault) + " = " + std::to_string(each.count);
   if (!fired.empty()) out += "fired = {" + fired + " }\n";
+  if (expect.check) out += std::string("check = ") + (*expect.check ? "true" : "false") + "\n";
+  const auto add_numbers = [&out](std::string_view key, const NumberSet& set) {
+    if (!set.empty())
+      out += std::string(key) + " = " + toml_value(print_numbers(set, NumberStyle::kPlain)) + "\n";
+  };
+  add_numbers("steps_lost", expect.steps_lost);
+  add_numbers("attempts", expect.attempts);
   return out;
 }
 
@@ -247,6 +254,13 @@ std::string duration_text(std::uint64_t ns) {
   for (const Unit& unit : kUnits)
     if (ns % unit.ns == 0) return std::to_string(ns / unit.ns) + std::string(unit.name);
   return "";
+}
+
+std::string outcome_text(std::uint32_t outcomes) {
+  std::vector<std::string_view> words;
+  for (const read::OutcomeRow& row : read::outcome_rows())
+    if ((outcomes & bit_of(row.outcome)) != 0) words.push_back(row.word);
+  return join(words, "|");
 }
 
 std::string condition_text(const Trigger& trigger, Condition condition) {
@@ -266,17 +280,21 @@ std::string to_line(const Fault& fault) {
                          add(line_condition(key, condition, value));
                      });
   if (fault.budget != 0) add("budget=" + std::to_string(fault.budget));
-  const read::ActionRow& row = read::row_of(fault.action.kind);
+  if (!fault.is_armed) add("armed=false");
+  return fault.name + ": " + to_string(fault.when.call) +
+         (conditions.empty() ? "" : "[" + conditions + "]") + "=" + to_line(fault.action);
+}
+
+std::string to_line(const Action& action) {
+  const read::ActionRow& row = read::row_of(action.kind);
   std::string arguments;
-  for (const Argument& argument : fault.action.arguments) {
+  for (const Argument& argument : action.arguments) {
     const std::string value =
         line_value(print_argument(argument, *read::find_parameter(row, argument.key)));
     arguments += arguments.empty() ? value : "," + std::string(argument.key) + "=" + value;
   }
   const bool is_bare = arguments == "true";  // skip, hang
-  return fault.name + ": " + to_string(fault.when.call) +
-         (conditions.empty() ? "" : "[" + conditions + "]") + "=" + std::string(row.word) +
-         (is_bare ? "" : "(" + arguments + ")");
+  return std::string(row.word) + (is_bare ? "" : "(" + arguments + ")");
 }
 
 std::string to_line(const Scenario& scenario) {

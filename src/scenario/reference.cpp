@@ -25,8 +25,8 @@ check FILE` says what would be said then.
 
 constexpr std::string_view kAfterConditions = R"(
 All conditions of a trigger must hold. `nth`, `range` and `every` are 1-based and count the calls
-that meet all other conditions, per fault, rank and attempt, inside groups too; `probability` is
-drawn last. Numbers are written `3`, `[1, 2]`, `"0-3"`, `"3.."`, `">=4"`, `"!=0"`, or joined:
+that meet all other conditions, per fault, rank and attempt, inside groups too, from where the fault
+was armed; `probability` is drawn last. Numbers are written `3`, `[1, 2]`, `"0-3"`, `"3.."`, `">=4"`, `"!=0"`, or joined:
 `"0,4-7"` is any of them, `">=4KiB & <1MiB"` is all of them. Both ends of a range belong to it.
 Sizes take `KiB`, `MiB`, `GiB`, `KB` and so on; durations `ns`, `us`, `ms`, `s`, `m`, `h`.
 
@@ -46,7 +46,7 @@ seed=42; AllReduce|AllGather[probability=0.01]=error(InternalError)
 ```
 
 Conditions have the keys of `when`; comparisons are written as such (`bytes>=1MiB`), and one key may
-be compared twice. `budget` stands among the conditions. Values with a comma, a semicolon, a bracket
+be compared twice. `budget` and `armed` stand among the conditions. Values with a comma, a semicolon, a bracket
 or a parenthesis are quoted.
 )";
 
@@ -82,7 +82,9 @@ std::string section(std::string_view title, std::span<const read::KeyRow> rows) 
 std::string groups_section() {
   std::string out =
       "### Calls\n\nA function of the [API reference](api.md), with or without `nccl`, or a "
-      "group:\n\n| group | functions |\n|---|---|\n";
+      "group. Of a group, a fault means those functions on which its action makes sense: "
+      "`any` with a `mismatch` of the root means those that have one. A fault whose action makes "
+      "sense on none is refused.\n\n| group | functions |\n|---|---|\n";
   for (const CallGroupRow& each : call_group_rows())
     out += row({code(each.word), cell(each.meaning)});
   return out + "\n";

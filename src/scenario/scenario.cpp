@@ -79,6 +79,17 @@ Status append_faults(Scenario& into, Scenario from, std::string_view origin) {
   return {};
 }
 
+std::uint64_t all_faults(const Scenario& scenario) {
+  return scenario.faults.size() >= kFaultsMax ? ~0ULL : (1ULL << scenario.faults.size()) - 1;
+}
+
+std::uint64_t armed_at_start(const Scenario& scenario) {
+  std::uint64_t armed = 0;
+  for (std::size_t i = 0; i < scenario.faults.size(); ++i)
+    if (scenario.faults[i].is_armed) armed |= 1ULL << i;
+  return armed;
+}
+
 std::vector<std::string> switches_of(const Scenario& scenario) {
   std::vector<std::string> names;
   for (const Fault& fault : scenario.faults) {

@@ -157,10 +157,21 @@ struct Fault {
   Trigger when;
   Action action;
   std::uint64_t budget = 0;  // most firings in the run, restarts included; 0: no limit
+  bool is_armed = true;      // from the start; else from when somebody arms it
   bool operator==(const Fault&) const = default;
 };
 
-enum class Outcome : std::uint8_t { kCompletes, kRecovers, kFailsCleanly };
+// How a job can end under its faults.
+enum class Outcome : std::uint8_t {
+  kCompletes,
+  kRecovers,
+  kFailsCleanly,
+  kHangs,
+  kDiesDirty,
+  kWrongResult,
+};
+inline constexpr std::size_t kOutcomeCount = 6;
+constexpr std::uint32_t bit_of(Outcome outcome) { return 1U << static_cast<unsigned>(outcome); }
 
 struct ExpectedFirings {
   std::string fault;
@@ -168,11 +179,15 @@ struct ExpectedFirings {
   bool operator==(const ExpectedFirings&) const = default;
 };
 
+// What is absent is not expected.
 struct Expectation {
-  std::optional<Outcome> outcome;
+  std::uint32_t outcomes = 0;  // any of them, as bits; 0: whatever comes
   std::optional<std::uint64_t> detected_within_ns;
   std::optional<std::uint64_t> finished_within_ns;
   std::vector<ExpectedFirings> fired;
+  std::optional<bool> check;  // whether the user's check is to agree with the baseline
+  NumberSet steps_lost;
+  NumberSet attempts;  // how many times the job is started
   bool operator==(const Expectation&) const = default;
 };
 
@@ -193,6 +208,10 @@ bool operator==(const Scenario& a, const Scenario& b);
 // replaces that of the file. Refuses a name that is taken and more than kFaultsMax faults; origin
 // names the line.
 Status append_faults(Scenario& into, Scenario from, std::string_view origin);
+
+// One bit per fault, in file order: all of them, and those that are armed from the start.
+std::uint64_t all_faults(const Scenario& scenario);
+std::uint64_t armed_at_start(const Scenario& scenario);
 
 // The distinct switch names in order of first use: the position is the bit that decides them.
 std::vector<std::string> switches_of(const Scenario& scenario);

@@ -4,6 +4,7 @@
 #include "abi/names.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "scenario/act.hpp"
 #include "scenario/names.hpp"
 #include "scenario/read/builder.hpp"
 #include "scenario/read/field.hpp"
@@ -172,6 +173,43 @@ void check_replacement(const Action& action, const Value& table, const Prefixes&
                       ", because the " + *what + " differs; found " + describe(member->value));
 }
 
+// Amounts with which the action would do nothing, or more than it can.
+void check_amounts(const Action& action, const Value& table, const Prefixes& prefixes,
+                   Diagnostics& diagnostics) {
+  const auto refuse = [&](std::string_view key, const std::string& problem) {
+    diagnostics.add(table.find(key)->value.place, std::string(prefixes.action) + std::string(key),
+                    problem);
+  };
+  const auto is_zero = [&action](std::string_view key) {
+    const Argument* argument = action.find(key);
+    const auto* number =
+        argument == nullptr ? nullptr : std::get_if<std::uint64_t>(&argument->value);
+    return number != nullptr && *number == 0;
+  };
+  const Act act = act_of(action);
+  if (action.kind == ActionKind::kDelay && is_zero("delay") && act.jitter_ns == 0)
+    refuse("delay", "a delay of no time changes nothing");
+  if (action.kind == ActionKind::kHang && is_zero("hang"))
+    refuse("hang", "a hang of no time changes nothing; write true for one without a limit");
+  if (is_zero("jitter")) refuse("jitter", "a jitter of no time changes nothing; leave it out");
+  if (action.kind == ActionKind::kLink) {
+    if (is_zero("by")) refuse("by", "a delay of no time changes nothing");
+    if (is_zero("for"))
+      refuse("for", "a link that fails for no time does not fail; leave it out for no limit");
+    const Argument* peers = action.find("peer");
+    if (peers != nullptr && std::get<NumberSet>(peers->value).low() >= kLinkPeersMax)
+      refuse("peer", "only the ranks 0 to " + std::to_string(kLinkPeersMax - 1) +
+                         " can be named; leave it out for all peers");
+  }
+  if (act.elements > kCorruptElementsMax)
+    refuse("elements", "at most " + std::to_string(kCorruptElementsMax) + " elements are changed");
+  if (action.find("by") != nullptr && action.kind == ActionKind::kCorrupt && act.factor == 1)
+    refuse("by", "a factor of 1 changes nothing");
+  const bool is_stale_input = act.corrupt == CorruptKind::kStale && act.moment == Moment::kBefore;
+  if (action.kind == ActionKind::kCorrupt && is_stale_input)
+    refuse("corrupt", "only output can be stale; add at = \"after\"");
+}
+
 void check_parameters(const Action& action, const Value& table, const Prefixes& prefixes,
                       Diagnostics& diagnostics) {
   // key goes with when_word only, and then must be given; "" is any word.
@@ -199,6 +237,7 @@ void check_parameters(const Action& action, const Value& table, const Prefixes& 
   if (action.find("distribution") != nullptr && action.find("jitter") == nullptr)
     diagnostics.add(table.find("distribution")->place,
                     std::string(prefixes.action) + "distribution", "needs 'jitter'");
+  check_amounts(action, table, prefixes, diagnostics);
 }
 
 }  // namespace

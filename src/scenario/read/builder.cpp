@@ -21,11 +21,6 @@ std::array<std::string_view, N> keys_of(std::span<const KeyRow> rows) {
   return keys;
 }
 
-std::string_view expected_of(std::span<const KeyRow> rows, std::string_view key) {
-  return std::find_if(rows.begin(), rows.end(), [key](const KeyRow& row) { return row.key == key; })
-      ->expected;
-}
-
 bool is_fault_name(std::string_view name) {
   const auto is_good = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -55,7 +50,8 @@ class ScenarioBuilder {
                        "missing; a scenario has at least one [[fault]] with 'when' and 'do'");
     }
     name_the_nameless();
-    if (const Member* expect = root_.find("expect")) build_expectation(expect->value);
+    if (const Member* expect = root_.find("expect"))
+      scenario_.expect = build_expectation(expect->value, scenario_, diagnostics_);
     scenario_.warnings = diagnostics_.warnings();
     return std::move(scenario_);
   }
@@ -111,18 +107,20 @@ class ScenarioBuilder {
     Fault fault;
     if (const Member* name = table.find("name")) fault.name = build_name(*name);
     if (const Member* budget = table.find("budget")) fault.budget = build_budget(*budget);
+    if (const Member* armed = table.find("armed"))
+      fault.is_armed = read_boolean(field(*armed, fault_rows())).value_or(true);
     const Value* when = required_table(table, "when");
     const Value* action = required_table(table, "do");
     if (when != nullptr) fault.when = build_trigger(*when, prefixes_, diagnostics_);
     if (action != nullptr) fault.action = build_action(*action, prefixes_, diagnostics_);
     if (diagnostics_.count() == before)
-      check_consistency(fault, scenario_.ranks, *when, prefixes_, diagnostics_);
+      check_consistency({fault, *when, *action}, scenario_.ranks, prefixes_, diagnostics_);
     scenario_.faults.push_back(std::move(fault));
   }
 
   // A condition or an action written beside 'when' and 'do' is a slip of indentation, not a typo.
   void refuse_misplaced_keys(const Value& table) {
-    const auto keys = keys_of<4>(fault_rows());
+    const auto keys = keys_of<5>(fault_rows());
     const auto conditions = keys_of<kConditionCount>(trigger_rows());
     for (const Member& member : table.members) {
       if (std::find(keys.begin(), keys.end(), member.key) != keys.end()) continue;
@@ -182,70 +180,6 @@ class ScenarioBuilder {
       std::string name = std::string(prefixes_.fault) + std::to_string(i + 1);
       while (scenario_.faults[i].name.empty() && is_taken(name)) name += "b";
       if (scenario_.faults[i].name.empty()) scenario_.faults[i].name = name;
-    }
-  }
-
-  void build_expectation(const Value& table) {
-    if (!table.is(Value::Kind::kTable)) {
-      diagnostics_.add(table.place, "expect", "expected a table; found " + describe(table));
-      return;
-    }
-    refuse_unknown_keys(table, "expect.", keys_of<4>(expect_rows()), diagnostics_);
-    Expectation expect;
-    const auto duration = [&](std::string_view key) -> std::optional<std::uint64_t> {
-      const Member* member = table.find(key);
-      if (member == nullptr) return std::nullopt;
-      return read_duration_ns(field(*member, expect_rows(), "expect."));
-    };
-    if (const Member* outcome = table.find("outcome")) expect.outcome = build_outcome(*outcome);
-    expect.detected_within_ns = duration("detected_within");
-    expect.finished_within_ns = duration("finished_within");
-    if (expect.detected_within_ns && expect.finished_within_ns &&
-        *expect.detected_within_ns > *expect.finished_within_ns) {
-      diagnostics_.add(table.find("detected_within")->place, "expect.detected_within",
-                       "is longer than finished_within: a job that has ended detects nothing");
-    }
-    if (const Member* fired = table.find("fired")) build_fired(*fired, expect);
-    scenario_.expect = std::move(expect);
-  }
-
-  std::optional<Outcome> build_outcome(const Member& member) {
-    for (const OutcomeRow& row : outcome_rows())
-      if (member.value.is(Value::Kind::kText) && row.word == member.value.text) return row.outcome;
-    field(member, expect_rows(), "expect.").refuse_type();
-    return std::nullopt;
-  }
-
-  void build_fired(const Member& fired, Expectation& expect) {
-    if (!fired.value.is(Value::Kind::kTable)) {
-      field(fired, expect_rows(), "expect.").refuse_type();
-      return;
-    }
-    if (fired.value.members.size() > kFaultsMax) {
-      field(fired, expect_rows(), "expect.")
-          .refuse("more than " + std::to_string(kFaultsMax) + " entries");
-      return;
-    }
-    std::vector<std::string_view> names;
-    for (const Fault& fault : scenario_.faults) names.push_back(fault.name);
-    for (const Member& member : fired.value.members) {
-      const Field count{member.value, "expect.fired." + member.key, "a whole number", diagnostics_};
-      const auto fault =
-          std::find_if(scenario_.faults.begin(), scenario_.faults.end(),
-                       [&member](const Fault& each) { return each.name == member.key; });
-      if (fault == scenario_.faults.end()) {
-        diagnostics_.add(
-            member.place, count.path,
-            "no fault is called " + quoted(member.key) + suggestion(member.key, names));
-        continue;
-      }
-      const std::optional<std::uint64_t> number = read_whole(count, 0);
-      if (!number) continue;
-      if (fault->budget != 0 && *number > fault->budget) {
-        count.refuse("more than the budget of this fault, which is " +
-                     std::to_string(fault->budget));
-      }
-      expect.fired.push_back({member.key, *number});
     }
   }
 

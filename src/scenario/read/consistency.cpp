@@ -11,6 +11,7 @@
 #include "scenario/names.hpp"
 #include "scenario/read/builder.hpp"
 #include "scenario/read/grammar.hpp"
+#include "scenario/sense.hpp"
 
 namespace sabot::scenario::read {
 namespace {
@@ -39,23 +40,32 @@ std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
 
 class ConsistencyCheck {
  public:
-  ConsistencyCheck(const Fault& fault, std::uint64_t ranks, const Value& when,
-                   const Prefixes& prefixes, Diagnostics& diagnostics)
-      : fault_(fault),
-        trigger_(fault.when),
-        conditions_(conditions_of(fault.when)),
+  ConsistencyCheck(const BuiltFault& built, std::uint64_t ranks, const Prefixes& prefixes,
+                   Diagnostics& diagnostics)
+      : action_(built.fault.action),
+        act_(act_of(built.fault.action)),
+        trigger_(built.fault.when),
+        conditions_(conditions_of(built.fault.when)),
         ranks_(ranks),
-        when_(when),
+        when_(built.when),
+        action_table_(built.action),
         prefixes_(prefixes),
         diagnostics_(diagnostics),
-        calls_(to_string(fault.when.call)) {
+        calls_(to_string(built.fault.when.call)) {
     for (const abi::FunctionInfo& info : abi::all_functions())
-      if (matches(trigger_.call, info.id)) functions_.push_back(traits_of(info.id));
+      if (matches(trigger_.call, info.id)) named_.push_back(info.id);
+    for (const abi::FunctionId function : named_)
+      if (makes_sense(act_, function)) functions_.push_back(traits_of(function));
   }
 
   void run() {
+    if (functions_.empty()) {
+      refuse(Condition::kCall,
+             quoted(calls_) + " " + std::string(objection_to(act_, named_.front())));
+      return;
+    }
     check_traits();
-    check_result();
+    check_action();
     check_counting();
     check_sizes();
     check_ranks();
@@ -88,13 +98,51 @@ class ConsistencyCheck {
              "no function of " + quoted(calls_) + " has all that the conditions ask for");
   }
 
-  void check_result() {
-    const bool is_possible =
+  void check_action() {
+    const Member* side = action_table_.find("on");
+    const bool has_stream =
         std::any_of(functions_.begin(), functions_.end(),
-                    [](const FunctionTraits& traits) { return traits.returns_result; });
-    if (fault_.action.kind == ActionKind::kError && !is_possible)
-      refuse(Condition::kCall,
-             quoted(calls_) + " returns no result code, so it cannot be made to return an error");
+                    [](const FunctionTraits& traits) { return traits.has_stream; });
+    if (side != nullptr && side->value.text == "stream" && !has_stream)
+      refuse_argument("on", quoted(calls_) +
+                                " puts nothing on a stream, so only the caller can be held; leave "
+                                "'on' out, or write \"host\"");
+    if (act_.kind == ActionKind::kMismatch) check_difference();
+    const Argument* peers = action_.find("peer");
+    if (peers == nullptr) return;
+    const auto& set = std::get<NumberSet>(peers->value);
+    if (ranks_ != 0 && set.low() >= ranks_)
+      refuse_argument("peer",
+                      quoted(set.to_string(NumberStyle::kPlain)) +
+                          " cannot exist: the scenario has ranks = " + std::to_string(ranks_) +
+                          ", that is 0 to " + std::to_string(ranks_ - 1));
+    else if (set.single() && trigger_.rank.single() == set.single())
+      refuse_argument("peer", "a rank has no link to itself");
+  }
+
+  // What is passed instead must not be what the trigger demands.
+  void check_difference() {
+    const auto to = static_cast<std::uint64_t>(act_.to_number);
+    bool is_same = false;
+    switch (act_.mismatch) {
+      case MismatchKind::kCount: is_same = trigger_.count.single() == to; break;
+      case MismatchKind::kRoot: is_same = trigger_.root.single() == to; break;
+      case MismatchKind::kDatatype: is_same = trigger_.datatypes == 1U << to; break;
+      case MismatchKind::kRedop: is_same = trigger_.redops == 1U << to; break;
+      case MismatchKind::kCall: break;  // sense.hpp
+    }
+    if (is_same) refuse_argument("to", "is what the trigger asks for, so nothing would differ");
+    const bool is_larger = act_.mismatch == MismatchKind::kCount && has(Condition::kCount) &&
+                           to > trigger_.count.high();
+    if (is_larger)
+      refuse_argument("to",
+                      "is larger than any count that the trigger asks for, and the buffers "
+                      "hold no more; ask for a smaller one");
+    const bool is_no_rank = act_.mismatch == MismatchKind::kRoot && ranks_ != 0 && to >= ranks_;
+    if (is_no_rank)
+      refuse_argument("to",
+                      quoted(std::to_string(to)) + " cannot exist: the scenario has ranks = " +
+                          std::to_string(ranks_) + ", that is 0 to " + std::to_string(ranks_ - 1));
   }
 
   void check_counting() {
@@ -188,22 +236,30 @@ class ConsistencyCheck {
     diagnostics_.add(place_of(condition), path_of(condition), problem);
   }
 
-  const Fault& fault_;
+  void refuse_argument(std::string_view key, const std::string& problem) {
+    diagnostics_.add(action_table_.find(key)->value.place,
+                     std::string(prefixes_.action) + std::string(key), problem);
+  }
+
+  const Action& action_;
+  const Act act_;
   const Trigger& trigger_;
   std::uint32_t conditions_;
   std::uint64_t ranks_;
   const Value& when_;
+  const Value& action_table_;
   const Prefixes& prefixes_;
   Diagnostics& diagnostics_;
   std::string calls_;
-  std::vector<FunctionTraits> functions_;
+  std::vector<abi::FunctionId> named_;
+  std::vector<FunctionTraits> functions_;  // of those named on which the action makes sense
 };
 
 }  // namespace
 
-void check_consistency(const Fault& fault, std::uint64_t ranks, const Value& when,
-                       const Prefixes& prefixes, Diagnostics& diagnostics) {
-  ConsistencyCheck(fault, ranks, when, prefixes, diagnostics).run();
+void check_consistency(const BuiltFault& built, std::uint64_t ranks, const Prefixes& prefixes,
+                       Diagnostics& diagnostics) {
+  ConsistencyCheck(built, ranks, prefixes, diagnostics).run();
 }
 
 }  // namespace sabot::scenario::read

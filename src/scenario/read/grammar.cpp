@@ -2,6 +2,7 @@
 // complete them; examples are checked by a test to be accepted.
 #include "scenario/read/grammar.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace sabot::scenario::read {
@@ -27,7 +28,7 @@ constexpr std::array<KeyRow, 6> kScenarioRows{{
     {"expect", "a table", "what the job is expected to do, judged by `sabot drill`", "[expect]"},
 }};
 
-constexpr std::array<KeyRow, 4> kFaultRows{{
+constexpr std::array<KeyRow, 5> kFaultRows{{
     {"name", "a text of letters, digits, '-', '_' and '.'",
      "how messages, the journal and [expect] call it; \"fault-1\" and so on if left out",
      R"(name = "nic-dies")"},
@@ -37,6 +38,9 @@ constexpr std::array<KeyRow, 4> kFaultRows{{
     {"budget", "a whole number from 1",
      "most firings in the run, on all ranks and in all attempts; no limit if left out",
      "budget = 1"},
+    {"armed", "true or false",
+     "false: it does nothing and counts nothing until `sabot ctl RUN arm NAME`; true if left out",
+     "armed = false"},
 }};
 
 constexpr std::array<KeyRow, kConditionCount> kTriggerRows{{
@@ -76,15 +80,23 @@ constexpr std::array<KeyRow, kConditionCount> kTriggerRows{{
      "drawn from the seed for each call that is left; the same in every run", "probability = 0.01"},
 }};
 
-constexpr std::array<KeyRow, 4> kExpectRows{{
-    {"outcome", R"("completes", "recovers" or "fails-cleanly")", "how the job ends",
-     R"(outcome = "recovers")"},
+constexpr std::array<KeyRow, 7> kExpectRows{{
+    {"outcome",
+     R"("completes", "recovers", "fails-cleanly", "hangs", "dies-dirty", "wrong-result" or several)",
+     "how the job ends; '|' separates alternatives", R"(outcome = "recovers")"},
     {"detected_within", kDurationText, "the application sees the failure within this time",
      R"(detected_within = "10s")"},
     {"finished_within", kDurationText, "the job ends within this time",
      R"(finished_within = "120s")"},
     {"fired", "a table from names of faults to numbers", "how often each fault fired",
      R"(fired = { "nic-dies" = 1 })"},
+    {"check", "true or false",
+     "whether the check command of the drill agrees that the result is that of the baseline",
+     "check = true"},
+    {"steps_lost", kNumbersText,
+     "how many steps of the job had to be done again or were never done", R"(steps_lost = "<=50")"},
+    {"attempts", R"(numbers from 1 such as 2, "1-3" or ">=2")",
+     "how many times the job was started, restarts included", "attempts = 2"},
 }};
 
 constexpr std::array<std::string_view, 2> kPlaceWords{"before", "after"};
@@ -194,10 +206,15 @@ constexpr std::array<ActionRow, 10> kActionRows{{
     {ActionKind::kExhaust, "exhaust", "a resource runs out", kExhaustParameters},
 }};
 
-constexpr std::array<OutcomeRow, 3> kOutcomeRows{{
+constexpr std::array<OutcomeRow, kOutcomeCount> kOutcomeRows{{
     {Outcome::kCompletes, "completes", "the job ends as if nothing had happened"},
     {Outcome::kRecovers, "recovers", "the job notices, restarts or repairs itself, and completes"},
     {Outcome::kFailsCleanly, "fails-cleanly", "every rank ends with an error, none hangs"},
+    {Outcome::kHangs, "hangs", "the job does not end and has to be ended"},
+    {Outcome::kDiesDirty, "dies-dirty",
+     "a process dies of a signal that no fault sent, or something is left behind"},
+    {Outcome::kWrongResult, "wrong-result",
+     "the job completes, but its result is not that of the baseline"},
 }};
 
 }  // namespace
@@ -208,6 +225,11 @@ std::span<const KeyRow> trigger_rows() { return kTriggerRows; }
 std::span<const KeyRow> expect_rows() { return kExpectRows; }
 std::span<const ActionRow> action_rows() { return kActionRows; }
 std::span<const OutcomeRow> outcome_rows() { return kOutcomeRows; }
+
+std::string_view expected_of(std::span<const KeyRow> rows, std::string_view key) {
+  return std::find_if(rows.begin(), rows.end(), [key](const KeyRow& row) { return row.key == key; })
+      ->expected;
+}
 
 const KeyRow& row_of(Condition condition) { return kTriggerRows[index_of(condition)]; }
 

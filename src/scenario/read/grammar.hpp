@@ -27,6 +27,9 @@ std::span<const KeyRow> fault_rows();
 std::span<const KeyRow> trigger_rows();
 std::span<const KeyRow> expect_rows();
 
+// What the key of that name expects. Precondition: rows has it.
+std::string_view expected_of(std::span<const KeyRow> rows, std::string_view key);
+
 const KeyRow& row_of(Condition condition);
 inline std::string_view key_of(Condition condition) { return row_of(condition).key; }
 

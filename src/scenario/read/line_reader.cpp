@@ -152,7 +152,7 @@ class LineReader {
       value = std::move(*read);
     }
     if (!op.empty() && op != "=") value = text_at(value.place.offset, std::string(op) + value.text);
-    Value& owner = key == "budget" ? fault : when;
+    Value& owner = key == "budget" || key == "armed" ? fault : when;
     const bool is_compared = !op.empty() && op != "=";
     if (!add_condition(owner, key, begin, std::move(value), is_compared))
       return fail_at(begin, quoted(key) + " is given twice; write a list, as in " +
