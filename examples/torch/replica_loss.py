@@ -96,7 +96,8 @@ def train(options, replica, attempt):
         # Who met an error waits here for those who learn of it from their timeout.
         quorum_timeout=QUORUM_TIMEOUTS * patience,
         rank=0, world_size=1, store_addr="127.0.0.1", store_port=store.port, hostname="127.0.0.1",
-        lighthouse_addr=options.lighthouse, replica_id=f"replica-{replica}-", use_async_quorum=False)
+        lighthouse_addr=options.lighthouse, replica_id=f"replica-{replica}-",
+        use_async_quorum=False)
     optimizer = torchft.Optimizer(manager, plain)
     while manager.current_step() < options.steps:
         optimizer.zero_grad()  # makes the quorum, and with it the number of the step
@@ -118,8 +119,8 @@ def train(options, replica, attempt):
 def start(options, replica, attempt):
     environment = {**os.environ, "RANK": str(replica), "WORLD_SIZE": str(options.replicas),
                    "TORCHELASTIC_RESTART_COUNT": str(attempt), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--lighthouse",
-                             options.lighthouse], env=environment)
+    words = [sys.executable, __file__, *sys.argv[1:], "--lighthouse", options.lighthouse]
+    return subprocess.Popen(words, env=environment)
 
 
 def supervise(options):
@@ -127,8 +128,9 @@ def supervise(options):
     os.environ.setdefault("RUST_LOG", "warn")  # of the threads below Python
     from torchft.coordination import LighthouseServer
 
-    lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=options.least, join_timeout_ms=1000,
-                                  heartbeat_timeout_ms=1000)
+    lighthouse = LighthouseServer(
+        bind="127.0.0.1:0", min_replicas=options.least, join_timeout_ms=1000,
+        heartbeat_timeout_ms=1000)
     options.lighthouse = lighthouse.address()
     attempts = dict.fromkeys(range(options.replicas), 0)
     running = {replica: start(options, replica, 0) for replica in attempts}
