@@ -60,21 +60,10 @@ void HoldWatch::cancel() {
 }
 
 void HoldWatch::add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu) {
-  const std::uint64_t limit_ns = by_gpu ? 0 : hold->limit_ns;
   const std::lock_guard lock(state_->mutex);
   --state_->expected_count;
-  state_->entries.push_back(Entry{std::move(hold), &cell, limit_ns});
+  state_->held.add(std::move(hold), cell, by_gpu);
   state_->changed.notify_all();
-}
-
-std::uint64_t HoldWatch::look(std::uint64_t now_ns) {
-  const std::lock_guard lock(state_->mutex);
-  return look(*state_, now_ns);
-}
-
-std::size_t HoldWatch::held_count() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->entries.size();
 }
 
 bool HoldWatch::is_running() const {
@@ -82,17 +71,33 @@ bool HoldWatch::is_running() const {
   return state_->is_running;
 }
 
-void HoldWatch::stop() {
-  std::vector<Entry> forgotten;  // destroyed without the lock: a hold gives its cell back
+HoldWatch::~HoldWatch() {
+  HeldStreams forgotten;  // destroyed without the lock: a hold gives its cell back
   const std::lock_guard lock(state_->mutex);
-  forgotten.swap(state_->entries);
+  std::swap(forgotten, state_->held);
   state_->is_stopped = true;
   state_->changed.notify_all();
 }
 
-std::uint64_t HoldWatch::look(State& state, std::uint64_t now_ns) {
+void HoldWatch::run(const std::shared_ptr<State>& state) {
+  ::pthread_setname_np(::pthread_self(), "sabot-holds");
+  std::unique_lock lock(state->mutex);
+  while (!state->is_stopped) {
+    const std::uint64_t next_ns = state->held.look(steady_ns());
+    if (state->held.empty() && state->expected_count == 0) break;
+    state->changed.wait_for(lock, std::chrono::nanoseconds(next_ns));
+  }
+  state->is_running = false;
+}
+
+void HeldStreams::add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu) {
+  const std::uint64_t limit_ns = by_gpu ? 0 : hold->limit_ns;
+  entries_.push_back(Entry{std::move(hold), &cell, limit_ns});
+}
+
+std::uint64_t HeldStreams::look(std::uint64_t now_ns) {
   std::uint64_t next_ns = kDepartureSlice_ns;
-  for (Entry& entry : state.entries) {
+  for (Entry& entry : entries_) {
     if (entry.cell->departure.load() != 0) {
       entry.hold->set_over();
       continue;
@@ -110,19 +115,8 @@ std::uint64_t HoldWatch::look(State& state, std::uint64_t now_ns) {
       next_ns = std::min(next_ns, entry.due_ns - now_ns);
     }
   }
-  std::erase_if(state.entries, [](const Entry& entry) { return entry.hold->is_over(); });
-  return state.entries.empty() && state.expected_count == 0 ? 0 : next_ns;
-}
-
-void HoldWatch::run(const std::shared_ptr<State>& state) {
-  ::pthread_setname_np(::pthread_self(), "sabot-holds");
-  std::unique_lock lock(state->mutex);
-  while (!state->is_stopped) {
-    const std::uint64_t next_ns = look(*state, steady_ns());
-    if (next_ns == 0) break;
-    state->changed.wait_for(lock, std::chrono::nanoseconds(next_ns));
-  }
-  state->is_running = false;
+  std::erase_if(entries_, [](const Entry& entry) { return entry.hold->is_over(); });
+  return next_ns;
 }
 
 }  // namespace sabot::layer

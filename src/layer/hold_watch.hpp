@@ -2,8 +2,7 @@
 //
 // The GPU writes a word when it arrives at a hold and another when it leaves; a thread of ours
 // reads the words and the clock, and lets go by a store. It makes no call of the driver's, so that
-// it can disturb no capture, and it exists only while something is held. What it decides is
-// look(), a function of the time; the thread only repeats it. Thread-safe.
+// it can disturb no capture, and it exists only while something is held. HoldWatch is thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -18,31 +17,18 @@
 
 namespace sabot::layer {
 
-class HoldWatch {
+// What is held, and what is due: the decisions, without thread and clock.
+class HeldStreams {
  public:
   // How soon an arrival is noticed, hence how much too long a delay can be; how soon a departure.
   static constexpr std::uint64_t kArrivalSlice_ns = 50'000;
   static constexpr std::uint64_t kDepartureSlice_ns = 5'000'000;
 
-  HoldWatch() : state_(std::make_shared<State>()) {}
-  ~HoldWatch() { stop(); }
-  HoldWatch(const HoldWatch&) = delete;
-  HoldWatch& operator=(const HoldWatch&) = delete;
-
-  // A hold is about to be put on a stream: from here on the thread runs. Then add() or cancel().
-  // kSystem: there is no thread to be had.
-  Status expect();
-  void cancel();
   // cell: the hold's, alive as long as the hold. by_gpu: the stream itself minds the limit.
   void add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu);
-
-  // Everything that is due at this time; when to look next, in ns from now, 0: nothing is held.
+  // Does all that is due at this time; when to look next, in ns from now.
   std::uint64_t look(std::uint64_t now_ns);
-  std::size_t held_count() const;
-  bool is_running() const;
-
-  // Watches nothing any more. The thread ends soon after, by itself.
-  void stop();
+  bool empty() const { return entries_.empty(); }
 
  private:
   struct Entry {
@@ -52,16 +38,35 @@ class HoldWatch {
     std::uint64_t due_ns = 0;  // once it has arrived
     bool has_arrived = false;
   };
-  // Outlives this object for as long as the thread needs it: a guest does not wait for its threads.
+  std::vector<Entry> entries_;
+};
+
+class HoldWatch {
+ public:
+  HoldWatch() : state_(std::make_shared<State>()) {}
+  // Watches nothing any more. The thread ends soon after, by itself: a guest does not wait for it.
+  ~HoldWatch();
+  HoldWatch(const HoldWatch&) = delete;
+  HoldWatch& operator=(const HoldWatch&) = delete;
+
+  // A hold is about to be put on a stream: from here on the thread runs. Then add() or cancel().
+  // kSystem: there is no thread to be had.
+  Status expect();
+  void cancel();
+  void add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu);
+
+  bool is_running() const;
+
+ private:
+  // Lives on for as long as the thread needs it.
   struct State {
-    mutable std::mutex mutex;
+    std::mutex mutex;
     std::condition_variable changed;
-    std::vector<Entry> entries;
+    HeldStreams held;
     std::size_t expected_count = 0;
     bool is_running = false;
     bool is_stopped = false;
   };
-  static std::uint64_t look(State& state, std::uint64_t now_ns);
   static void run(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;
