@@ -100,9 +100,25 @@ std::string random_line(Random& random) {
                                               "every=7",
                                               "probability=0.1",
                                               "probability=1e-3",
-                                              "budget=2"};
-  constexpr std::string_view kActions[] = {"error(SystemError)", "error(ncclRemoteError, at=after)",
-                                           "error(Timeout, at=before)"};
+                                              "budget=2",
+                                              "armed=false"};
+  constexpr std::string_view kActions[] = {"error(SystemError)",
+                                           "error(ncclRemoteError, at=after)",
+                                           "error(Timeout, at=before)",
+                                           "async_error(RemoteError, after=5s)",
+                                           "delay(200ms, on=host, jitter=1us, distribution=normal)",
+                                           "hang",
+                                           "hang(30s, on=host)",
+                                           "skip",
+                                           "mismatch(count, to=3)",
+                                           "mismatch(call, to=AllGather)",
+                                           "corrupt(scale, by=-1.5, elements=64)",
+                                           "corrupt(stale, at=after)",
+                                           "crash(SIGKILL)",
+                                           "crash(3, at=after)",
+                                           "link(throttle, rate=1MiB, peer='0,2-3', for=10s)",
+                                           "link(partition)",
+                                           "exhaust(allocation)"};
   const auto pick = [&random](const auto& pieces) {
     return pieces[random.below(std::size(pieces))];
   };

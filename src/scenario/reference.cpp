@@ -26,7 +26,8 @@ check FILE` says what would be said then.
 constexpr std::string_view kAfterConditions = R"(
 All conditions of a trigger must hold. `nth`, `range` and `every` are 1-based and count the calls
 that meet all other conditions, per fault, rank and attempt, inside groups too, from where the fault
-was armed; `probability` is drawn last. Numbers are written `3`, `[1, 2]`, `"0-3"`, `"3.."`, `">=4"`, `"!=0"`, or joined:
+was armed; `probability` is drawn last. Numbers are written `3`, `[1, 2]`, `"0-3"`, `"3.."`,
+`">=4"`, `"!=0"`, or joined:
 `"0,4-7"` is any of them, `">=4KiB & <1MiB"` is all of them. Both ends of a range belong to it.
 Sizes take `KiB`, `MiB`, `GiB`, `KB` and so on; durations `ns`, `us`, `ms`, `s`, `m`, `h`.
 
@@ -46,8 +47,8 @@ seed=42; AllReduce|AllGather[probability=0.01]=error(InternalError)
 ```
 
 Conditions have the keys of `when`; comparisons are written as such (`bytes>=1MiB`), and one key may
-be compared twice. `budget` and `armed` stand among the conditions. Values with a comma, a semicolon, a bracket
-or a parenthesis are quoted.
+be compared twice. `budget` and `armed` stand among the conditions. Values with a comma, a
+semicolon, a bracket or a parenthesis are quoted.
 )";
 
 // A '|' inside a cell would end it.

@@ -82,8 +82,8 @@ constexpr std::array<KeyRow, kConditionCount> kTriggerRows{{
 
 constexpr std::array<KeyRow, 7> kExpectRows{{
     {"outcome",
-     R"("completes", "recovers", "fails-cleanly", "hangs", "dies-dirty", "wrong-result" or several)",
-     "how the job ends; '|' separates alternatives", R"(outcome = "recovers")"},
+     R"("completes", "recovers", "fails-cleanly", "hangs", "dies-dirty", "wrong-result", or some)",
+     "how the job ends; '|' or a list gives alternatives", R"(outcome = "recovers")"},
     {"detected_within", kDurationText, "the application sees the failure within this time",
      R"(detected_within = "10s")"},
     {"finished_within", kDurationText, "the job ends within this time",
