@@ -43,7 +43,7 @@ struct Timeline {
 };
 
 // Two marks are at least this far apart, as long as a lane has room for that.
-inline constexpr double kMarkGapPercent = 6;
+inline constexpr double kMarkGapPercent = 4.5;
 // What a mark tells of the events that it stands for; the list of events has them all.
 inline constexpr std::uint64_t kMarkTextsMax = 5;
 
