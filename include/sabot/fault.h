@@ -76,6 +76,7 @@ typedef struct sabot_call {
 typedef enum sabot_decision_kind {
   SABOT_DECISION_NONE = 0,
   SABOT_DECISION_ERROR = 1, /* result is what the call returns */
+  SABOT_DECISION_SKIP = 2,  /* do not execute, report success: peers wait for this rank */
   /* Kinds are added. Who meets one that it does not know refuses the call and names it. */
 } sabot_decision_kind_t;
 

@@ -105,6 +105,20 @@ void Registry::retire(const void* handle) noexcept {
   if (CommRecord* record = find(handle)) record->live.store(false, std::memory_order_release);
 }
 
+// Ranks of one process share a label.
+bool Registry::has_sibling(const void* handle) const noexcept {
+  const CommRecord* own = find(handle);
+  if (own == nullptr) return false;
+  for (const auto& bucket : buckets_)
+    // pairs with: create
+    for (const CommRecord* record = bucket.load(std::memory_order_acquire); record != nullptr;
+         record = record->next_in_bucket)
+      if (record != own && record->live.load() && record->lane == own->lane &&
+          std::strcmp(record->label, own->label) == 0)
+        return true;
+  return false;
+}
+
 void Registry::revive(const void* handle) noexcept {
   if (CommRecord* record = handle == nullptr ? nullptr : lookup(handle)) record->live.store(true);
 }

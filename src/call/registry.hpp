@@ -63,6 +63,8 @@ class Registry {
   bool is_retired(const void* handle) const noexcept;
   CommRecord& create(const Birth& birth);
   void retire(const void* handle) noexcept;
+  // Whether another rank of the same communicator lives in this process, as far as is known.
+  bool has_sibling(const void* handle) const noexcept;
   // Takes back a retirement whose call was refused.
   void revive(const void* handle) noexcept;
   // Fills in rank and ranks of a record that does not know them yet by asking the engine.

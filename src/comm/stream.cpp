@@ -104,6 +104,7 @@ void Stream::run(Entry& entry) {
                outcome.ok() ? "" : outcome.error().message().c_str());
     return;
   }
+  if (entry.task) return entry.task();
   drive(entry.driven);
   host::Waiter waiter(true);
   for (const auto& batch : entry.awaited) {
@@ -115,6 +116,15 @@ Result<StreamRef> enter_stream(cudaStream_t stream) {
   StreamRef ref = process().streams.enter(stream);
   if (!ref) return unknown_stream(stream);
   return ref;
+}
+
+Status put_task(cudaStream_t stream, std::function<void()> task) {
+  const StreamRef ref = SABOT_TRY(enter_stream(stream));
+  Stream::Entry entry;
+  entry.task = std::move(task);
+  ref->reserve();
+  ref->put(std::move(entry));
+  return {};
 }
 
 Result<StreamRef> make_stream() {

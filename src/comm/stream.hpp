@@ -2,7 +2,8 @@
 //
 // An entry is the part of one group that belongs to this stream: batches that it drives, and
 // batches that another stream drives and that this one has to see done before it goes on. Or it is
-// a call of the application's, which is handed what failed before it.
+// a call of the application's, which is handed what failed before it, or a task of ours, which
+// leaves failures alone.
 #pragma once
 
 #include <nccl.h>
@@ -11,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,6 +33,7 @@ class Stream {
     std::vector<std::shared_ptr<Batch>> awaited;
     sabot_stream_fn call = nullptr;
     void* user = nullptr;
+    std::function<void()> task;
   };
 
   // Blocks while the queue is full; the place is taken by the next put().
@@ -65,6 +68,10 @@ using StreamRef = SlotTable<Stream>::Ref;
 inline bool is_immediate(cudaStream_t stream) {
   return reinterpret_cast<std::uintptr_t>(stream) <= 2;
 }
+
+// Queues a task of ours behind everything put before; blocks only while the queue is full. An error
+// says why the handle is none of our streams. Precondition: !is_immediate(stream).
+Status put_task(cudaStream_t stream, std::function<void()> task);
 
 // A stream of ours, or why it is none.
 Result<StreamRef> enter_stream(cudaStream_t stream);

@@ -4,25 +4,25 @@
 // about to end one releases its holds first, because the library would wait for a held stream for
 // ever. Calls held in a thread then return without having been made, and the communicator's end
 // waits until they have left. Waiting threads look at the hold's word and at the release counts of
-// the control page in slices of at most 5 ms. Thread-safe; no lock is held while anybody waits.
+// the control page in slices of at most 5 ms; for streams, which cannot look at the page, a thread
+// does as long as any of them is held. Thread-safe; no lock is held while anybody waits.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "abi/call.hpp"
 #include "layer/hold.hpp"
+#include "run/control_page.hpp"
 
 namespace sabot::layer {
 
-// Whether `sabot ctl` has released this fault's holds since it began; the control page's count.
-class Releases {
- public:
-  virtual ~Releases() = default;
-  virtual std::uint64_t count(FaultId fault) const = 0;
-};
+// Waits until the hold ends, its limit is over or is_released() says so, asked at least every 5 ms.
+// Whether it was let go; else its communicator is gone. While that is being aborted, it waits on.
+bool wait_for(Hold& hold, const std::function<bool()>& is_released);
 
 // How a communicator ends.
 enum class Ending : std::uint8_t {
@@ -41,8 +41,9 @@ class Holds {
   Holds(const Holds&) = delete;
   Holds& operator=(const Holds&) = delete;
 
-  // Null: nobody can release by name. Outlives this.
-  void set_releases(const Releases* releases) { releases_.store(releases); }
+  // The page by which holds are released by name, and on which they are listed. Outlives this;
+  // before the first hold.
+  void set_control(run::Control& control) { control_ = &control; }
 
   // A hold for a stream, known from now on.
   std::shared_ptr<Hold> add(Hold::Word word, const abi::Call& call, FaultId fault,
@@ -50,29 +51,33 @@ class Holds {
   // It was not put on its stream after all.
   void drop(const std::shared_ptr<Hold>& hold);
 
+  // Something else that a fault began on this communicator, once per fault and communicator:
+  // stop() ends it when it is released by name. It must not come back here.
+  void note(const abi::Call& call, FaultId fault, std::function<void()> stop);
+
   // A call held in this thread. Where stay() says false the communicator has ended, and the call
   // is not to be made. The communicator's end waits for the end of this object.
   class Stay {
    public:
-    Stay(Holds& holds, const abi::Call& call, FaultId fault);
+    // limit_ns = 0: no limit.
+    Stay(Holds& holds, const abi::Call& call, FaultId fault, std::uint64_t limit_ns);
     ~Stay();
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
-    // limit_ns = 0: no limit. Once.
-    bool stay(std::uint64_t limit_ns);
+    bool stay();
 
    private:
     Holds& holds_;
-    std::shared_ptr<Hold> hold_;
-    std::uint64_t released_;
+    const std::uint64_t released_;
+    const std::shared_ptr<Hold> hold_;
   };
+
+  // Calls on this communicator that are held in their threads now.
+  std::size_t held_calls(const void* comm);
 
   // Before and after the call that ends a communicator is forwarded.
   void ending(const void* comm, Ending how);
   void ended(const void* comm);
-  // Lets everything go on that `sabot ctl` released since; called where its page has changed.
-  void look_at_releases();
-  void let_go(FaultId fault);
   void let_go_all() noexcept;
 
   // Around a fork; in the child nothing of the parent's is touched again.
@@ -85,13 +90,23 @@ class Holds {
     std::shared_ptr<Hold> hold;
     bool is_call;            // held in a thread, else on a stream
     std::uint64_t released;  // the release count at its beginning
+    std::unique_ptr<run::Control::Listing> listing{};
+    std::function<void()> stop{};
   };
+  static bool is_passed_stream(const Entry& entry);
+  std::shared_ptr<Hold> enter(Hold::Word word, const abi::Call& call, FaultId fault,
+                              std::uint64_t limit_ns, bool is_call);
   std::uint64_t count(FaultId fault) const;
   void release_at_exit();
+  std::size_t count_calls(const void* comm) const;  // under mutex_
+  void watch();  // under mutex_
+  void look_at_releases();
 
   std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::atomic<const Releases*> releases_{nullptr};
+  std::thread watcher_;
+  bool is_watching_ = false;  // under mutex_
+  run::Control* control_ = nullptr;
   std::atomic<bool> is_forgotten_{false};
 };
 

@@ -10,6 +10,10 @@ std::string title_of_injection(const scenario::Scenario& scenario) {
   return scenario.name.empty() ? "the program" : title_of(scenario);
 }
 
+std::uint32_t plan_number(std::uint64_t id) {
+  return static_cast<std::uint32_t>(run::kControlPlansMax + id);
+}
+
 }  // namespace
 
 Injection::Injection(std::uint64_t id, const scenario::Scenario& scenario, run::Recorder& recorder,
@@ -17,24 +21,37 @@ Injection::Injection(std::uint64_t id, const scenario::Scenario& scenario, run::
     : id_(id),
       recorder_(recorder),
       callback_(callback),
-      plan_(scenario, title_of_injection(scenario), *this, {}) {
-  budget_.open("");
+      plan_(scenario, {title_of_injection(scenario), plan_number(id)}, *this, {}) {
+  add_budgets(scenario, "");
+}
+
+Injection::Injection(std::uint32_t plan, const scenario::Scenario& scenario,
+                     run::Recorder& recorder)
+    : id_(0),
+      recorder_(recorder),
+      callback_(),
+      plan_(scenario, {title_of_injection(scenario), plan, &recorder.control()}, *this, {}) {
+  add_budgets(scenario, recorder.folder());
+}
+
+void Injection::add_budgets(const scenario::Scenario& scenario, const std::string& folder) {
+  budget_.open(folder);
   for (const scenario::Fault& fault : scenario.faults) {
     budget_.add(fault.name, fault.budget);
     limited_.push_back(fault.budget > 0);
   }
 }
 
-std::uint64_t Injection::fired_count() const {
-  const scenario::Decider& decider = plan_.decider();
+std::uint64_t Injection::fired_count() {
+  scenario::Decider& decider = plan_.decider();
   std::uint64_t count = 0;
   for (std::uint32_t i = 0; i < decider.scenario().faults.size(); ++i)
     count += decider.tally(i).fired;
   return count;
 }
 
-std::string Injection::why_not() const {
-  const scenario::Decider& decider = plan_.decider();
+std::string Injection::why_not() {
+  scenario::Decider& decider = plan_.decider();
   std::string text;
   for (std::uint32_t i = 0; i < decider.scenario().faults.size(); ++i) {
     const scenario::FaultTally tally = decider.tally(i);
@@ -60,6 +77,12 @@ Status Injection::prove(const scenario::Fault& fault, const run::JournalEntry& e
   return written;
 }
 
+Status Injection::note(const run::JournalEntry& entry) {
+  run::JournalEntry own = entry;
+  own.injection = id_;
+  return recorder_.journal().append(own);
+}
+
 void Injection::tell(const scenario::Fault& fault, const run::JournalEntry& entry,
                      const std::string& line) const {
   const std::string function(entry.function);
@@ -74,7 +97,7 @@ void Injection::tell(const scenario::Fault& fault, const run::JournalEntry& entr
   firing.nth = entry.nth;
   firing.nth_collective = entry.nth_collective;
   firing.match = entry.match;
-  firing.result = static_cast<ncclResult_t>(fault.action.result());
+  firing.result = static_cast<ncclResult_t>(scenario::act_of(fault.action).result);
   firing.journal_line = line.c_str();
   callback_.function(callback_.user, &firing);
 }

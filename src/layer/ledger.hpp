@@ -18,6 +18,8 @@ class Ledger {
   virtual Result<Claim> claim(std::size_t fault) = 0;
   // An error says that the firing has no proof; it acts all the same. Thread-safe.
   virtual Status prove(const scenario::Fault& fault, const run::JournalEntry& entry) = 0;
+  // A line that is no firing: why one did nothing. Thread-safe.
+  virtual Status note(const run::JournalEntry& entry) = 0;
 };
 
 class RunLedger final : public Ledger {
@@ -28,6 +30,9 @@ class RunLedger final : public Ledger {
   Result<Claim> claim(std::size_t fault) override { return recorder_.claim(fault); }
   Status prove(const scenario::Fault&, const run::JournalEntry& entry) override {
     recorder_.count_firing();
+    return recorder_.journal().append(entry);
+  }
+  Status note(const run::JournalEntry& entry) override {
     return recorder_.journal().append(entry);
   }
 

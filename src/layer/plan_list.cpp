@@ -39,27 +39,28 @@ PlanList::PlanList(ArmedPlan* scenario) : scenario_(scenario) {
     if (scenario != nullptr && scenario->concerns(row.id))
       FaultPlan::add(scenario_functions_, row.id);
   set_concerns(scenario_functions_);
+  asks_captured_.store(scenario != nullptr && scenario->asks_captured());
 }
 
-std::optional<Firing> PlanList::consider(const abi::Call& call) {
-  std::optional<Firing> firing;
+void PlanList::consider(const abi::Call& call, Firings& firings) {
   if (scenario_ != nullptr && scenario_->concerns(call.function))
-    firing = scenario_->consider(call);
-  return has_injections() ? consider_injections(call, firing) : firing;
+    scenario_->consider(call, firings);
+  if (has_injections()) consider_injections(call, firings);
 }
 
-std::optional<Firing> PlanList::consider_injections(const abi::Call& call,
-                                                    std::optional<Firing> firing) {
+void PlanList::consider_injections(const abi::Call& call, Firings& firings) {
   const Visit visit(*this, std::this_thread::get_id());
-  for (const std::shared_ptr<Injection>& injection : *visit.injections) {
-    ArmedPlan& plan = injection->plan();
-    if (!plan.concerns(call.function)) continue;
-    if (firing)
-      plan.pass_over(call);
-    else
-      firing = plan.consider(call);
-  }
-  return firing;
+  for (const std::shared_ptr<Injection>& injection : *visit.injections)
+    if (injection->plan().concerns(call.function)) injection->plan().consider(call, firings);
+}
+
+void PlanList::refuse(const abi::Call& call, const Firing& firing, const std::string& why) {
+  if (scenario_ != nullptr && firing.fault.plan == scenario_->number())
+    return scenario_->refuse(call, firing, why);
+  const Visit visit(*this, std::this_thread::get_id());
+  for (const std::shared_ptr<Injection>& injection : *visit.injections)
+    if (injection->plan().number() == firing.fault.plan)
+      return injection->plan().refuse(call, firing, why);
 }
 
 void PlanList::add(std::shared_ptr<Injection> injection) {
@@ -87,6 +88,10 @@ void PlanList::replace(Injections injections) {
     for (const abi::FunctionInfo& row : abi::all_functions())
       if (injection->plan().concerns(row.id)) FaultPlan::add(functions, row.id);
   const bool any = !injections.empty();
+  bool asks_captured = scenario_ != nullptr && scenario_->asks_captured();
+  for (const std::shared_ptr<Injection>& injection : injections)
+    asks_captured = asks_captured || injection->plan().asks_captured();
+  asks_captured_.store(asks_captured);
   injections_ = std::make_shared<const Injections>(std::move(injections));
   has_injections_.store(any);
   set_concerns(functions);

@@ -5,8 +5,8 @@
 // that a call which concerns none costs what it cost before. The scenario's plan is asked without a
 // lock. A call that may concern an injection takes a lock twice, for the moments in which it takes
 // the list and gives it back: no lock is held while a plan decides or a program is told, so that
-// both may come back here. Injections are asked in order of arrival, after the scenario; once one
-// fault fires, the others only count the call.
+// both may come back here. Injections are asked in order of arrival, after the scenario; once a
+// fault takes the call's place, others that would as well only count the call.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,9 @@ class PlanList final : public FaultPlan {
   // The scenario's plan outlives the list; null where the process has no faults of its own.
   explicit PlanList(ArmedPlan* scenario);
 
-  std::optional<Firing> consider(const abi::Call& call) override;
+  void consider(const abi::Call& call, Firings& firings) override;
+  void refuse(const abi::Call& call, const Firing& firing, const std::string& why) override;
+  bool asks_captured() const override { return asks_captured_.load(); }
 
   bool has_scenario() const { return scenario_ != nullptr; }
   bool has_injections() const { return has_injections_.load(); }
@@ -42,12 +44,13 @@ class PlanList final : public FaultPlan {
   using Injections = std::vector<std::shared_ptr<Injection>>;
   struct Visit;
 
-  std::optional<Firing> consider_injections(const abi::Call& call, std::optional<Firing> firing);
+  void consider_injections(const abi::Call& call, Firings& firings);
   void replace(Injections injections);  // under mutex_
 
   ArmedPlan* const scenario_;
   FunctionSet scenario_functions_{};
   std::atomic<bool> has_injections_{false};
+  std::atomic<bool> asks_captured_{false};
   std::mutex mutex_;
   std::condition_variable left_;
   std::shared_ptr<const Injections> injections_ = std::make_shared<const Injections>();

@@ -34,7 +34,7 @@ struct PlanListTest : testing::Test {
   scenario::Scenario scenario = parsed("own: AllReduce[nth=2]=error(SystemError)");
   run::Recorder recorder{options_for(scenario)};
   RunLedger ledger{recorder};
-  ArmedPlan own{scenario, "scenario", ledger, recorder.slots<scenario::FaultTally>()};
+  ArmedPlan own{scenario, {"scenario"}, ledger, recorder.slots<scenario::FaultTally>()};
   PlanList list{&own};
   std::uint64_t nth = 0;
   std::vector<std::string> told;
@@ -55,8 +55,9 @@ struct PlanListTest : testing::Test {
     call.function = FunctionId::kAllReduce;
     call.rank = call.world_rank = 0;
     call.nth = ++nth;
-    const std::optional<Firing> firing = list.consider(call);
-    return firing ? firing->result : ncclSuccess;
+    Firings firings;
+    list.consider(call, firings);
+    return firings.empty() ? ncclSuccess : static_cast<ncclResult_t>(firings.begin()->act.result);
   }
 };
 
@@ -157,7 +158,8 @@ TEST_F(PlanListTest, ThreadsMayCallWhileOthersInjectAndRemove) {
       call.rank = call.world_rank = i;
       while (!is_done) {
         ++call.nth;
-        list.consider(call);
+        Firings firings;
+        list.consider(call, firings);
       }
     });
   for (std::uint64_t id = 1; id <= kRounds; ++id) {

@@ -37,6 +37,7 @@ std::string to_json_line(const JournalEntry& entry) {
   put_text(json, "action", entry.action);
   put_text(json, "code", entry.code);
   put_text(json, "phase", entry.phase);
+  put_text(json, "refused", entry.refused);
   json.field("function", entry.function);
   put_text(json, "comm", entry.comm);
   put_text(json, "comm_name", entry.comm_name);

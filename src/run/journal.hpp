@@ -24,6 +24,8 @@ struct JournalEntry {
   std::string_view action;  // "error(SystemError)"
   std::string_view code;    // "ncclSystemError"
   std::string_view phase;   // "before" or "after" the real call
+  // Why the firing whose line came before did nothing; then this line is no firing.
+  std::string_view refused;
   std::string_view function;
   std::string_view comm;  // label: "c0"
   std::string_view comm_name;

@@ -73,16 +73,21 @@ std::uint64_t plan_hash(const scenario::Scenario& scenario) {
   return hash;
 }
 
-Layers::Layers(const config::Snapshot& settings, abi::Api engine,
+Layers::Layers(const config::Snapshot& settings, const Beneath& beneath,
                const scenario::Scenario& scenario, run::Recorder& recorder)
-    : top_(engine) {
+    : settings_(settings), recorder_(recorder), top_(beneath.engine) {
   if (!scenario.faults.empty()) {
     ledger_ = std::make_unique<layer::RunLedger>(recorder);
-    scenario_plan_ = std::make_unique<layer::ArmedPlan>(
-        scenario, layer::title_of(scenario), *ledger_, recorder.slots<scenario::FaultTally>());
+    const layer::PlanSource source{layer::title_of(scenario), 0, &recorder.control()};
+    scenario_plan_ = std::make_unique<layer::ArmedPlan>(scenario, source, *ledger_,
+                                                        recorder.slots<scenario::FaultTally>());
   }
   plans_ = std::make_unique<layer::PlanList>(scenario_plan_.get());
-  fault_ = std::make_unique<layer::FaultLayer>(top_, *plans_);
+  engines_ = std::make_unique<EngineSeams>(beneath, scenario);
+  layer::FaultSeams seams = engines_->seams();
+  seams.control = &recorder.control();
+  seams.on_news = [this] { load_added(); };
+  fault_ = std::make_unique<layer::FaultLayer>(top_, *plans_, seams);
   top_ = fault_->api();
   layer::LogOptions log;
   log.level = level_of(settings.get<KnobId::kLog>());
@@ -93,18 +98,55 @@ Layers::Layers(const config::Snapshot& settings, abi::Api engine,
   top_ = log_->api();
 }
 
-std::optional<layer::Firing> Layers::announced(const abi::Call& call) {
-  if (log_ != nullptr) log_->entered(call, [](layer::Line&) {});
-  return fault_->consider(call);
+// What `sabot ctl add` gave to the run. Its faults count their own budgets in the run folder; a
+// file that cannot be read was refused by the server that added it, so it is reported once.
+void Layers::load_added() {
+  const std::lock_guard lock(loading_);
+  const std::uint32_t added = recorder_.control().added();
+  while (loaded_ < added) {
+    const std::uint32_t number = ++loaded_;
+    const std::string path =
+        recorder_.folder() + "/added/" + std::to_string(number) + ".toml";
+    Result<std::string> text = run::read_text_file("scenario", path);
+    Result<scenario::Scenario> read =
+        text.ok() ? scenario::parse_toml(*text, path) : Result<scenario::Scenario>(text.error());
+    if (!read.ok()) {
+      log::line(read.error().message());
+      continue;
+    }
+    plans_->add(std::make_shared<layer::Injection>(number, *read, recorder_));
+  }
 }
 
-ncclResult_t Layers::concluded(abi::Call& call, const std::optional<layer::Firing>& firing,
+layer::FaultLayer::Begun Layers::announced(abi::Call& call) {
+  if (log_ != nullptr) log_->entered(call, [](layer::Line&) {});
+  return fault_->begin(call);
+}
+
+ncclResult_t Layers::concluded(abi::Call& call, layer::FaultLayer::Begun& begun,
                                ncclResult_t result) {
-  if (firing) result = fault_->conclude(call, *firing, result);
+  result = fault_->end(call, begun, result);
   if (log_ != nullptr) log_->left(call, result);
   return result;
 }
 
-void Layers::disarm() noexcept { plans_->disarm(); }
+void Layers::lock() {
+  plans_->lock();
+  fault_->holds().lock();
+}
+
+void Layers::unlock() {
+  fault_->holds().unlock();
+  plans_->unlock();
+}
+
+void Layers::disarm() noexcept {
+  plans_->disarm();
+  fault_->holds().forget();
+}
+
+void Layers::flush() {
+  if (scenario_plan_ != nullptr) scenario_plan_->decider().flush();
+}
 
 }  // namespace sabot::stack

@@ -3,10 +3,13 @@
 // The log layer is outermost, so that it shows what the application sees, injected results
 // included. The fault layer is always there, as faults may be injected at any time; without any, it
 // is not reached (any()). A call that is executed outside the layers goes through their two
-// moments: announced() before it, concluded() after it.
+// moments: announced() before it, concluded() after it. What faults act on is the engines': the
+// seams to their streams, links and communicators are put together here.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "layer/plan_list.hpp"
 #include "run/recorder.hpp"
 #include "scenario/scenario.hpp"
+#include "stack/engine_seams.hpp"
 
 namespace sabot::stack {
 
@@ -30,28 +34,40 @@ std::uint64_t plan_hash(const scenario::Scenario& scenario);
 
 class Layers {
  public:
-  Layers(const config::Snapshot& settings, abi::Api engine, const scenario::Scenario& scenario,
-         run::Recorder& recorder);
+  Layers(const config::Snapshot& settings, const Beneath& beneath,
+         const scenario::Scenario& scenario, run::Recorder& recorder);
 
   abi::Api top() const { return top_; }
   // Whether a call has anything to meet here now.
   bool any() const { return log_ != nullptr || plans_->has_scenario() || plans_->has_injections(); }
   layer::PlanList& plans() { return *plans_; }
 
-  std::optional<layer::Firing> announced(const abi::Call& call);
+  layer::FaultLayer::Begun announced(abi::Call& call);
   // Returns what the application is given.
-  ncclResult_t concluded(abi::Call& call, const std::optional<layer::Firing>& firing,
-                         ncclResult_t result);
+  ncclResult_t concluded(abi::Call& call, layer::FaultLayer::Begun& begun, ncclResult_t result);
+
+  // For the time of a fork.
+  void lock();
+  void unlock();
   // A forked child is disarmed until it has a communicator of its own.
   void disarm() noexcept;
+  // The process ends in order.
+  void flush();
 
  private:
+  void load_added();
+
+  const config::Snapshot& settings_;
+  run::Recorder& recorder_;
   abi::Api top_;
   std::unique_ptr<layer::RunLedger> ledger_;
   std::unique_ptr<layer::ArmedPlan> scenario_plan_;
   std::unique_ptr<layer::PlanList> plans_;
+  std::unique_ptr<EngineSeams> engines_;
   std::unique_ptr<layer::FaultLayer> fault_;
   std::unique_ptr<layer::LogLayer> log_;
+  std::mutex loading_;
+  std::uint32_t loaded_ = 0;  // of the scenarios that were added while the job runs
 };
 
 }  // namespace sabot::stack

@@ -120,12 +120,14 @@ void Stack::join_run() {
   run::RecorderOptions options = run::Recorder::options_from(settings_);
   options.plan_hash = plan_hash(*scenario);
   options.slot_bytes = sizeof(scenario::FaultTally);
+  options.switches = scenario::switches_of(*scenario);
   for (const scenario::Fault& fault : scenario->faults)
-    options.faults.push_back({fault.name, fault.budget});
+    options.faults.push_back({fault.name, fault.budget, fault.is_armed});
   recorder_ = std::make_unique<run::Recorder>(options);
   for (const std::string& problem : recorder_->problems()) log::line(problem);
   page_.store(&recorder_->counters());
-  layers_ = std::make_unique<Layers>(settings_, engine_, *scenario, *recorder_);
+  const Beneath beneath{engine_, real_.get(), &boundary_.registry()};
+  layers_ = std::make_unique<Layers>(settings_, beneath, *scenario, *recorder_);
   top_ = layers_->top();
   write_attach_record(*scenario);
   if (!scenario->faults.empty() && !settings_.get<KnobId::kQuiet>()) say_armed(*scenario);
@@ -193,13 +195,13 @@ void Stack::before_fork() noexcept {
   Stack* stack = current();
   if (stack == nullptr) return;
   stack->publishing_.lock();
-  if (stack->layers_ != nullptr) stack->layers_->plans().lock();
+  if (stack->layers_ != nullptr) stack->layers_->lock();
 }
 
 void Stack::after_fork_parent() noexcept {
   Stack* stack = current();
   if (stack == nullptr) return;
-  if (stack->layers_ != nullptr) stack->layers_->plans().unlock();
+  if (stack->layers_ != nullptr) stack->layers_->unlock();
   stack->publishing_.unlock();
 }
 
@@ -230,7 +232,11 @@ void Stack::after_creation() {
 
 namespace {
 
-[[gnu::destructor]] void at_exit() { sabot::stack::report_bypass(); }
+[[gnu::destructor]] void at_exit() {
+  sabot::stack::report_bypass();
+  sabot::stack::Stack* stack = sabot::stack::Stack::current();
+  if (stack != nullptr && stack->layers() != nullptr) stack->layers()->flush();
+}
 
 }  // namespace
 

@@ -24,7 +24,7 @@ struct Announced {
   const void* outer_target = nullptr;
   int depth = 0;             // of the thread, this call included
   bool is_numbered = false;  // not within another call, and Sabot is not disabled
-  std::optional<layer::Firing> firing;
+  layer::FaultLayer::Begun* begun = nullptr;  // owned; null: nothing fired
   Call call;
 };
 static_assert(sizeof(Announced) <= sizeof(sabot_call_t::opaque) && alignof(Announced) <= 8);
@@ -92,11 +92,34 @@ void tell(const Call& call, sabot_call_t& to) {
   to.comm_label = call.comm_label;
 }
 
-void tell(const std::optional<layer::Firing>& firing, sabot_decision_t& to) {
-  to.kind = firing ? SABOT_DECISION_ERROR : SABOT_DECISION_NONE;
-  to.result = firing ? firing->result : ncclSuccess;
-  to.before = firing && firing->before ? 1 : 0;
-  to.text = firing ? firing->text : "";
+// What the caller has to know: whether to execute, and what it will be given. Waits and crashes
+// before the call are over.
+void tell(const layer::FaultLayer::Begun* begun, sabot_decision_t& to) {
+  to.kind = SABOT_DECISION_NONE;
+  to.result = ncclSuccess;
+  to.before = 0;
+  to.text = "";
+  if (begun == nullptr) return;
+  to.before = begun->is_made ? 0 : 1;
+  const layer::Ordeal* const ordeal = begun->ordeal.get();
+  const layer::Firing* const error = ordeal == nullptr ? nullptr : ordeal->replacement();
+  to.result = error == nullptr ? begun->result : static_cast<ncclResult_t>(error->act.result);
+  if (to.result != ncclSuccess) {
+    to.kind = SABOT_DECISION_ERROR;
+    to.text = error == nullptr ? call::last_error() : error->text;
+  } else if (to.before != 0) {
+    to.kind = SABOT_DECISION_SKIP;
+  }
+}
+
+// What the library would have said. The caller may hand over what it is about to return; a call that
+// was not to be executed has no result of its own.
+ncclResult_t executed_result(const layer::FaultLayer::Begun& begun, ncclResult_t given) {
+  if (!begun.is_made) return begun.result;
+  const layer::Firing* const error =
+      begun.ordeal == nullptr ? nullptr : begun.ordeal->replacement();
+  const bool is_decided = error != nullptr && given == static_cast<ncclResult_t>(error->act.result);
+  return is_decided ? ncclSuccess : given;
 }
 
 Result<const abi::FunctionInfo*> function_of(const sabot_call_t& call) {
@@ -182,10 +205,12 @@ Status enter_call(Stack& stack, sabot_call_t* call, sabot_decision_t* decision) 
     stack.count_call(thread);
     stack.boundary().enter(state.call, thread, stack.engine());
     thread.target = nullptr;
-    state.firing = stack.layers()->announced(state.call);
+    layer::FaultLayer::Begun begun = stack.layers()->announced(state.call);
+    if (begun.ordeal != nullptr || !begun.is_made)
+      state.begun = new layer::FaultLayer::Begun(std::move(begun));
   }
   tell(state.call, *call);
-  tell(state.firing, *decision);
+  tell(state.begun, *decision);
   new (call->opaque) Announced(state);
   inside.stay();
   return {};
@@ -203,10 +228,10 @@ Result<ncclResult_t> leave_call(Stack& stack, sabot_call_t* call, ncclResult_t r
   const Inside inside(thread, state->outer_target);
   state->mark = 0;
   if (!state->is_numbered) return result;
-  // The caller may hand over what it is about to return.
-  const bool is_decided =
-      state->firing && !state->firing->before && result == state->firing->result;
-  result = stack.layers()->concluded(state->call, state->firing, is_decided ? ncclSuccess : result);
+  const std::unique_ptr<layer::FaultLayer::Begun> held(state->begun);
+  layer::FaultLayer::Begun none;
+  layer::FaultLayer::Begun& begun = held == nullptr ? none : *held;
+  result = stack.layers()->concluded(state->call, begun, executed_result(begun, result));
   stack.count_error(state->call, result);
   stack.boundary().leave(state->call, thread, result);
   return result;
