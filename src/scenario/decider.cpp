@@ -1,35 +1,22 @@
 // The decision, condition by condition.
 //
-// All tallies are relaxed: each is a number of its own that publishes no other memory. Which thread
-// gets which match number is the order of their fetch_add, and within one rank that is the order of
-// its calls.
+// Which thread gets which match number is the order of their fetch_add, and within one rank that is
+// the order of its calls. What is told of faults that did not fire is kept by decide/tallying.cpp.
 #include "scenario/decider.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "abi/names.hpp"
 #include "base/random.hpp"
+#include "scenario/decide/words.hpp"
 #include "scenario/names.hpp"
 #include "scenario/pattern.hpp"
 #include "scenario/sense.hpp"
 
 namespace sabot::scenario {
 namespace {
-
-using Word = std::atomic_ref<std::uint64_t>;
-
-void add(std::uint64_t& word, std::uint64_t number) {
-  Word(word).fetch_add(number, std::memory_order_relaxed);
-}
-void add_one(std::uint64_t& word) { add(word, 1); }
-
-void raise_to(std::uint64_t& word, std::uint64_t value) {
-  Word shared(word);
-  std::uint64_t seen = shared.load(std::memory_order_relaxed);
-  while (seen < value && !shared.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
 
 bool contains(const NumberSet& set, std::int64_t number) {
   return number >= 0 && set.contains(static_cast<std::uint64_t>(number));
@@ -65,13 +52,6 @@ int counting_rank(const abi::Call& call) {
   return call.world_rank >= 0 ? call.world_rank : call.rank;
 }
 
-std::uint64_t elapsed_since(std::uint64_t begin_ns, std::uint64_t now_ns) {
-  return now_ns > begin_ns ? now_ns - begin_ns : 0;
-}
-
-constexpr std::uint32_t kMoving =
-    bit_of(Condition::kAfter) | bit_of(Condition::kAfterFirstCall) | bit_of(Condition::kSwitch);
-
 // Which calls a trigger counts, whichever of them it wants.
 Trigger without_counting(Trigger trigger) {
   trigger.nth.reset();
@@ -79,11 +59,6 @@ Trigger without_counting(Trigger trigger) {
   trigger.every.reset();
   trigger.probability.reset();
   return trigger;
-}
-
-template <typename Visit>
-void for_each_bit(std::uint64_t bits, Visit&& visit) {
-  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::uint32_t>(__builtin_ctzll(bits)));
 }
 
 }  // namespace
@@ -110,12 +85,17 @@ void Decider::compile(const Context& context) {
     Compiled& compiled = compiled_[i];
     compiled.conditions = conditions_of(fault.when);
     compiled.is_host_met = matches_any_host(fault.when.host, context.host);
-    compiled.hash = mix(mix(scenario_.seed), hash_text(fault.name));
+    compiled.hash = mix(mix(mix(scenario_.seed), hash_text(fault.name)));
     const auto name = std::find(switch_names_.begin(), switch_names_.end(), fault.when.switch_name);
     if (name != switch_names_.end()) compiled.switch_bit = 1ULL << (name - switch_names_.begin());
     if (fault.when.after_first_call_ns) first_call_wanted_ = 1;
     used_ |= compiled.conditions;
-    if ((compiled.conditions & kMoving) != 0) moving_ |= 1ULL << i;
+    if ((compiled.conditions & kTimed) != 0) timed_ |= 1ULL << i;
+    if (compiled.switch_bit != 0) switched_ |= 1ULL << i;
+    compiled.is_selective = (compiled.conditions & kSelective) != 0;
+    compiled.is_drawn = fault.when.probability.has_value();
+    compiled.draw_end =
+        static_cast<std::uint64_t>(std::ceil(fault.when.probability.value_or(1) * 0x1.0p53));
     const Act act = act_of(fault.action);
     for (const abi::FunctionInfo& info : abi::all_functions()) {
       if (!matches(fault.when.call, info.id) || !makes_sense(act, info.id)) continue;
@@ -157,19 +137,33 @@ Verdict Decider::enter(const abi::Call& call, std::uint64_t now_ns, const Contro
   if (known == nullptr) classes_.insert(hash, fresh = classify(call));
   const ClassVerdict& fixed = known != nullptr ? known->verdict() : fresh;
   const std::uint64_t met = fixed.met & live;
-  std::uint64_t fire = controls.fire & met;
-  const std::uint64_t passed = passing(met, moment, call, fire);
-  const std::uint64_t armed = armed_.load(std::memory_order_relaxed);  // pairs with: follow
-  Draft draft(call, fixed.row, known != nullptr && passed == met);
-  if (!draft.is_tallied)
-    for_each_bit(passed & ~armed, [this](std::uint32_t i) { add_one(tallies_[i].unarmed); });
-  if ((passed & armed) != 0) draw(passed & armed, draft);
-  if (known != nullptr && known->count(draft.is_tallied)) tally_class(*known);
-  fire &= ~draft.fires;
-  for_each_bit(draft.fires | fire, [&](std::uint32_t i) {
-    const bool is_requested = (fire >> i & 1U) != 0;
+  const std::uint64_t on = met & (~switched_ | switched_on(moment.switches));
+  const std::uint64_t passed = on & (~timed_ | timely(moment));
+  const bool is_usual = known != nullptr && known->passed() == passed;
+  if (known != nullptr && !is_usual) {
+    tally_class(*known, nullptr);
+    known->set_passed(passed);
+  }
+  const std::uint64_t ready =
+      passed & armed_.load(std::memory_order_relaxed);  // pairs with: follow
+  Draft draft(call, fixed.row, known != nullptr);
+  if (known == nullptr)
+    for_each_bit(passed & ~ready, [this](std::uint32_t i) { add_one(tallies_[i].unarmed); });
+  if (ready != 0) draw(ready, draft);
+  if (known == nullptr) {
+    for_each_bit(met & ~passed, [&](std::uint32_t i) { add_only(i, failed_moving(i, moment), 1); });
+    note_moving(met & ~passed, call, moment);
+  }
+  if (known != nullptr && known->count()) {
+    tally_class(*known, &moment);
+    note_moving(met & ~passed, call, moment);
+  }
+  const std::uint64_t requested = controls.fire & on & ~draft.fires;
+  for_each_bit(draft.fires | requested, [&](std::uint32_t i) {
+    const bool is_requested = (requested >> i & 1U) != 0;
     const std::uint64_t number = is_requested ? 0 : draft.numbers[i];
-    verdict.add({i, number, mix(bits_of(i, call, number), 1), is_requested});
+    const std::uint64_t bits = mix(compiled_[i].hash ^ draft.identity(number));
+    verdict.add({i, number, mix(bits, 1), is_requested});
   });
   return verdict;
 }
@@ -215,6 +209,7 @@ ClassVerdict Decider::classify(const abi::Call& call) {
       return;
     }
     note_failure(i, failed, call, Moment{});
+    add_only(i, failed, 1);
     if ((failed & (failed - 1)) == 0)
       verdict.only_failed[i] = static_cast<std::uint8_t>(__builtin_ctz(failed));
   });
@@ -225,18 +220,38 @@ ClassVerdict Decider::classify(const abi::Call& call) {
   return verdict;
 }
 
-// Those of met whose moving conditions hold too. Leaves in fire what is asked to fire and may.
-std::uint64_t Decider::passing(std::uint64_t met, const Moment& moment, const abi::Call& call,
-                               std::uint64_t& fire) {
-  std::uint64_t passed = met;
-  for_each_bit(met & moving_, [&](std::uint32_t i) {
-    const std::uint32_t failed = failed_moving(i, moment);
-    if (failed == 0) return;
-    note_failure(i, failed, call, moment);
-    passed &= ~(1ULL << i);
-    if ((failed & bit_of(Condition::kSwitch)) != 0) fire &= ~(1ULL << i);
+// The faults whose time has come. The set only grows, so that a thread which read the clock earlier
+// may find a fault ready a moment too soon.
+std::uint64_t Decider::timely(const Moment& moment) {
+  if (timed_ == 0) return 0;
+  // Acquire: whoever sees when the next one is due must see those that were due before.
+  if (moment.now_ns < due_ns_.load(std::memory_order_acquire))  // pairs with: timely
+    return timely_.load(std::memory_order_relaxed);             // pairs with: timely
+  std::uint64_t ready = 0;
+  std::uint64_t due_ns = kNumberMax;
+  for_each_bit(timed_, [&](std::uint32_t i) {
+    const Trigger& trigger = scenario_.faults[i].when;
+    const std::uint64_t at = std::max(
+        trigger.after_ns ? start_ns_ + *trigger.after_ns : 0,
+        trigger.after_first_call_ns ? moment.first_call_ns + *trigger.after_first_call_ns : 0);
+    if (moment.now_ns >= at) {
+      ready |= 1ULL << i;
+    } else {
+      due_ns = std::min(due_ns, at);
+    }
   });
-  return passed;
+  ready |= timely_.fetch_or(ready);
+  due_ns_.store(due_ns, std::memory_order_release);  // pairs with: timely
+  return ready;
+}
+
+std::uint64_t Decider::switched_on(std::uint64_t switches) const {
+  std::uint64_t on = 0;
+  if (switches == 0) return on;
+  for_each_bit(switched_, [&](std::uint32_t i) {
+    if ((compiled_[i].switch_bit & switches) != 0) on |= 1ULL << i;
+  });
+  return on;
 }
 
 std::size_t Decider::column_of(std::uint32_t index) const {
@@ -269,10 +284,7 @@ void Decider::draw_column(std::size_t column, std::uint64_t members, Draft& draf
   }
   if (!drawn.is_awaited) return;
   for_each_bit(members, [&](std::uint32_t i) {
-    if (!is_counted(i, drawn.number)) return;
-    add_one(tallies_[i].counted);
-    const std::optional<double>& probability = scenario_.faults[i].when.probability;
-    if (probability && unit_interval(bits_of(i, draft.call, drawn.number)) >= *probability) return;
+    if (!wants(i, draft, drawn.number)) return;
     add_one(tallies_[i].wanted);
     draft.fires |= 1ULL << i;
     draft.numbers[i] = drawn.number;
@@ -283,6 +295,16 @@ void Decider::draw_column(std::size_t column, std::uint64_t members, Draft& draf
   for_each_bit(is_alone ? members : members_[column],
                [&](std::uint32_t i) { next = std::min(next, first_after(i, drawn.number)); });
   counters_->await(row, column, next);
+}
+
+// By nth, range and every, then by chance. Without the former every match is counted, and tallied
+// with its class.
+bool Decider::wants(std::uint32_t index, Draft& draft, std::uint64_t number) {
+  const Compiled& compiled = compiled_[index];
+  if (compiled.is_selective && !is_counted(index, number)) return false;
+  if (compiled.is_selective || !draft.is_tallied) add_one(tallies_[index].counted);
+  if (!compiled.is_drawn) return true;
+  return mix(compiled.hash ^ draft.identity(number)) >> 11U < compiled.draw_end;
 }
 
 bool Decider::is_counted(std::uint32_t index, std::uint64_t number) const {
@@ -320,30 +342,6 @@ void Decider::follow(const Controls& controls) {
   for_each_bit(armed & ~armed_.exchange(armed), [this](std::uint32_t i) {
     counters_->restart(members_.size() + i);
     alone_.fetch_or(1ULL << i);
-  });
-}
-
-void Decider::flush() const {
-  classes_.for_each([this](CallClass& seen) { tally_class(seen); });
-}
-
-void Decider::tally_class(CallClass& seen) const {
-  const CallClass::Counts counts = seen.take();
-  if (counts.calls == 0) return;
-  const ClassVerdict& verdict = seen.verdict();
-  const std::uint64_t armed = armed_.load();
-  for_each_bit(candidates_[static_cast<std::size_t>(verdict.function)], [&](std::uint32_t i) {
-    FaultTally& tally = tallies_[i];
-    add(tally.calls, counts.calls);
-    if (verdict.only_failed[i] != ClassVerdict::kNone)
-      add(tally.only_failed[verdict.only_failed[i]], counts.calls);
-    if ((verdict.met >> i & 1U) == 0) return;
-    const bool is_armed = (armed >> i & 1U) != 0;
-    if (is_armed && verdict.row < 0) return;  // told as dropped already
-    add(is_armed ? tally.matched : tally.unarmed, counts.usual);
-    if (is_armed)
-      raise_to(tally.match_max,
-               counters_->count(static_cast<std::uint32_t>(verdict.row), column_of(i)));
   });
 }
 
@@ -396,92 +394,22 @@ std::uint32_t Decider::failed_moving(std::uint32_t index, const Moment& moment) 
   return failed;
 }
 
-std::uint64_t Decider::bits_of(std::uint32_t index, const abi::Call& call,
-                               std::uint64_t number) const {
+std::uint64_t Decider::Draft::identity(std::uint64_t number) {
+  if (call.nth == 0) return identity_of(call, number);
+  if (known_identity == 0) known_identity = identity_of(call, number);
+  return known_identity;
+}
+
+// What tells this call from all others, the same in every run.
+std::uint64_t Decider::identity_of(const abi::Call& call, std::uint64_t number) {
   // The call's own number identifies it whatever else runs; matches are numbered in the order in
   // which threads arrive, and serve only where the boundary has no number.
   const std::uint64_t which = call.nth != 0 ? call.nth : number;
-  std::uint64_t bits = compiled_[index].hash;
-  bits = mix(bits, static_cast<std::uint64_t>(counting_rank(call) + 1));
-  bits = mix(bits, static_cast<std::uint64_t>(call.attempt));
+  std::uint64_t bits = mix(static_cast<std::uint64_t>(counting_rank(call) + 1),
+                           static_cast<std::uint64_t>(call.attempt));
   bits = mix(bits, hash_text(call.comm_label));
   bits = mix(bits, hash_text(abi::info(call.function).name));
   return mix(bits, which);
-}
-
-void Decider::note_failure(std::uint32_t index, std::uint32_t failed, const abi::Call& call,
-                           const Moment& moment) {
-  FaultTally& tally = tallies_[index];
-  raise_to(tally.closest_inverted, pack_distance(failed));
-  if ((failed & (failed - 1)) != 0) return;
-  const auto only = static_cast<std::size_t>(__builtin_ctz(failed));
-  add_one(tally.only_failed[only]);
-  const auto note_number = [&](std::int64_t value) {
-    if (value < 0) return;
-    raise_to(tally.seen_high[only], static_cast<std::uint64_t>(value));
-    raise_to(tally.seen_low_inverted[only], ~static_cast<std::uint64_t>(value));
-  };
-  const auto note_bit = [&](unsigned bit) {
-    Word(tally.seen_high[only]).fetch_or(1ULL << (bit & 63U), std::memory_order_relaxed);
-  };
-  switch (static_cast<Condition>(only)) {
-    case Condition::kRank: note_number(call.rank); break;
-    case Condition::kWorldRank: note_number(call.world_rank); break;
-    case Condition::kComm: note_number(call.comm_ranks); break;
-    case Condition::kBytes: note_number(static_cast<std::int64_t>(call.bytes)); break;
-    case Condition::kCount: note_number(static_cast<std::int64_t>(call.count)); break;
-    case Condition::kRoot: note_number(call.root); break;
-    case Condition::kPeer: note_number(call.peer); break;
-    case Condition::kAttempt: note_number(call.attempt); break;
-    case Condition::kDatatype:
-      if (call.datatype >= 0) note_bit(static_cast<unsigned>(call.datatype));
-      break;
-    case Condition::kRedop:
-      if (call.redop >= 0) note_bit(redop_bit(call.redop));
-      break;
-    case Condition::kAfter:
-      note_number(static_cast<std::int64_t>(elapsed_since(start_ns_, moment.now_ns)));
-      break;
-    case Condition::kAfterFirstCall:
-      note_number(static_cast<std::int64_t>(elapsed_since(moment.first_call_ns, moment.now_ns)));
-      break;
-    case Condition::kCaptured: note_number(call.captured ? 1 : 0); break;
-    default: break;  // a host and a switch have no value to tell
-  }
-}
-
-void Decider::count_fired(std::uint32_t fault) { add_one(tallies_[fault].fired); }
-
-FaultTally Decider::tally(std::uint32_t fault) const {
-  flush();
-  FaultTally copy{};
-  FaultTally& live = tallies_[fault];
-  merge(copy, live);
-  return copy;
-}
-
-void merge(FaultTally& into, const FaultTally& from) {
-  // atomic_ref has no form for const objects before C++26; only loads are made.
-  const auto load = [](const std::uint64_t& word) {
-    return Word(const_cast<std::uint64_t&>(word)).load(std::memory_order_relaxed);
-  };
-  into.calls += load(from.calls);
-  into.matched += load(from.matched);
-  into.counted += load(from.counted);
-  into.wanted += load(from.wanted);
-  into.fired += load(from.fired);
-  into.ranks_dropped += load(from.ranks_dropped);
-  into.unarmed += load(from.unarmed);
-  into.match_max = std::max(into.match_max, load(from.match_max));
-  into.closest_inverted = std::max(into.closest_inverted, load(from.closest_inverted));
-  for (std::size_t i = 0; i < kConditionCount; ++i) {
-    const bool is_set = i == index_of(Condition::kDatatype) || i == index_of(Condition::kRedop);
-    const std::uint64_t high = load(from.seen_high[i]);
-    into.only_failed[i] += load(from.only_failed[i]);
-    into.seen_high[i] = is_set ? into.seen_high[i] | high : std::max(into.seen_high[i], high);
-    into.seen_low_inverted[i] =
-        std::max(into.seen_low_inverted[i], load(from.seen_low_inverted[i]));
-  }
 }
 
 }  // namespace sabot::scenario

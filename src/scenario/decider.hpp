@@ -142,7 +142,10 @@ class Decider {
     bool is_host_met = true;
     std::uint64_t switch_bit = 0;
     std::uint64_t hash = 0;
-    std::size_t column = 0;  // of the counters, shared by all with the same conditions
+    std::size_t column = 0;      // of the counters, shared by all with the same conditions
+    bool is_selective = false;   // has nth, range or every
+    bool is_drawn = false;       // has probability:
+    std::uint64_t draw_end = 0;  // the top 53 bits of what is drawn are below this
   };
   // The faults that one call may still fire, and what is known of each.
   struct Draft {
@@ -154,6 +157,10 @@ class Decider {
     bool is_tallied;  // by its class; else each match is tallied at once
     std::uint64_t fires = 0;
     std::array<std::uint64_t, kFaultsMax> numbers;  // of those in fires
+    std::uint64_t known_identity = 0;
+
+    // Computed once, because many faults may draw at one call.
+    std::uint64_t identity(std::uint64_t number);
   };
 
   void compile(const Context& context);
@@ -162,16 +169,19 @@ class Decider {
   ClassVerdict classify(const abi::Call& call);
   std::uint32_t failed_fixed(std::uint32_t index, const abi::Call& call) const;
   std::uint32_t failed_moving(std::uint32_t index, const Moment& moment) const;
-  std::uint64_t passing(std::uint64_t met, const Moment& moment, const abi::Call& call,
-                        std::uint64_t& fire);
+  std::uint64_t timely(const Moment& moment);
+  std::uint64_t switched_on(std::uint64_t switches) const;
+  void note_moving(std::uint64_t missed, const abi::Call& call, const Moment& moment);
   void draw(std::uint64_t ready, Draft& draft);
   void draw_column(std::size_t column, std::uint64_t members, Draft& draft);
   std::uint64_t first_after(std::uint32_t index, std::uint64_t number) const;
   bool is_counted(std::uint32_t index, std::uint64_t number) const;
-  std::uint64_t bits_of(std::uint32_t index, const abi::Call& call, std::uint64_t number) const;
+  static std::uint64_t identity_of(const abi::Call& call, std::uint64_t number);
+  bool wants(std::uint32_t index, Draft& draft, std::uint64_t number);
   std::size_t column_of(std::uint32_t index) const;
   void follow(const Controls& controls);
-  void tally_class(CallClass& seen) const;
+  void tally_class(CallClass& seen, const Moment* moment) const;
+  void add_only(std::uint32_t index, std::uint32_t failed, std::uint64_t calls) const;
   void note_failure(std::uint32_t index, std::uint32_t failed, const abi::Call& call,
                     const Moment& moment);
   std::uint64_t note_first_call(std::uint64_t now_ns);
@@ -182,7 +192,8 @@ class Decider {
   std::vector<std::string> switch_names_;
   std::vector<Compiled> compiled_;
   std::uint32_t used_ = 0;              // conditions of any fault
-  std::uint64_t moving_ = 0;            // faults with a moving condition
+  std::uint64_t timed_ = 0;             // faults with after or after_first_call
+  std::uint64_t switched_ = 0;          // faults with a switch
   std::vector<std::uint64_t> members_;  // per shared column: its faults
   std::array<std::uint64_t, abi::kFunctionCount> candidates_{};
   std::array<std::uint32_t, abi::kFunctionCount> relevant_{};  // conditions of the candidates
@@ -192,6 +203,8 @@ class Decider {
   std::atomic<std::uint64_t> alone_{0};  // faults that count by themselves, not with their column
   std::atomic<std::uint64_t> first_call_wanted_{0};
   std::atomic<std::uint64_t> first_call_ns_{0};
+  std::atomic<std::uint64_t> timely_{0};  // of timed_, those whose time has come …
+  std::atomic<std::uint64_t> due_ns_{0};  // … and when the next one's does
   std::optional<MatchCounters> counters_;
   CallClasses classes_;
   std::vector<FaultTally> own_tallies_;

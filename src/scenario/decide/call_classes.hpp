@@ -37,33 +37,35 @@ class CallClass {
  public:
   const ClassVerdict& verdict() const { return verdict_; }
 
-  // One more call. usual: it met all that its class meets. True if the tallies are behind by now.
-  bool count(bool usual) {
-    const std::uint64_t one = 1 | (usual ? kUsual : 0);
+  // One more call. True if the tallies are behind by now.
+  bool count() {
     // relaxed: numbers of their own; the tallies are read with whatever has arrived
-    const std::uint64_t outstanding = pending_.fetch_add(one, std::memory_order_relaxed) + one;
+    const std::uint64_t outstanding = pending_.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::uint64_t counted = counted_.load(std::memory_order_relaxed);  // as above
-    return (outstanding & kCalls) >= counted / 64 + 1;
+    return outstanding >= counted / 64 + 1;
   }
-  struct Counts {
-    std::uint64_t calls;
-    std::uint64_t usual;
-  };
-  // What is outstanding, which belongs to the caller from now on.
-  Counts take() {
-    const std::uint64_t taken = pending_.exchange(0);
-    counted_.fetch_add(taken & kCalls);
-    return {taken & kCalls, taken >> 32U};
+  // How many calls are outstanding, which belong to the caller from now on.
+  std::uint64_t take() {
+    const std::uint64_t calls = pending_.exchange(0);
+    counted_.fetch_add(calls);
+    return calls;
+  }
+
+  // Of the faults that the class meets, those that met the moving conditions at the calls that are
+  // outstanding. Before it changes, these are to be taken.
+  // relaxed: whoever reads an old value tallies a call under the state that just ended
+  std::uint64_t passed() const { return passed_.load(std::memory_order_relaxed); }
+  void set_passed(std::uint64_t faults) {
+    // relaxed: as above
+    passed_.store(faults, std::memory_order_relaxed);
   }
 
  private:
   friend class CallClasses;
-  static constexpr std::uint64_t kCalls = 0xFFFFFFFF;
-  static constexpr std::uint64_t kUsual = 1ULL << 32U;
-
   std::atomic<std::uint64_t> key_{0};  // 0: free, 1: being written
   std::atomic<std::uint64_t> pending_{0};
   std::atomic<std::uint64_t> counted_{0};
+  std::atomic<std::uint64_t> passed_{0};
   ClassVerdict verdict_;
 };
 
@@ -92,6 +94,7 @@ class CallClasses {
       std::uint64_t found = 0;
       if (!entry.key_.compare_exchange_strong(found, kBeingWritten)) continue;
       entry.verdict_ = verdict;
+      entry.set_passed(verdict.met);
       entry.key_.store(key, std::memory_order_release);  // pairs with: find
       return;
     }
