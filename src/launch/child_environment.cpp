@@ -59,13 +59,17 @@ std::vector<std::string> child_environment(const char* const* environment,
   for (const char* const* entry = environment; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view pair = *entry;
     const bool is_extended = pair.starts_with("LD_PRELOAD=") || pair.starts_with("PYTHONPATH=");
-    if (!is_ours(pair) && !is_extended) lines.emplace_back(pair);
+    const bool is_replaced =
+        std::any_of(child.variables.begin(), child.variables.end(),
+                    [&](const auto& one) { return pair.starts_with(one.first + "="); });
+    if (!is_ours(pair) && !is_extended && !is_replaced) lines.emplace_back(pair);
   }
   const auto put = [&lines](std::string_view name, const std::string& value) {
     if (!value.empty()) lines.push_back(std::string(name) + "=" + value);
   };
   put("LD_PRELOAD", preload_with(child.preload, child.tree, settings.get<KnobId::kLdPreload>()));
   put("PYTHONPATH", python_path_with(child.python, settings.get<KnobId::kPythonPath>()));
+  for (const auto& [name, value] : child.variables) put(name, value);
   for (const config::Knob& knob : config::kKnobs) {
     std::string value;
     switch (knob.id) {

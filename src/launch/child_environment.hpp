@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "config/snapshot.hpp"
@@ -19,6 +20,7 @@ struct ChildSettings {
   std::string faults;          // one-line form, "" = none
   std::string launcher;        // HOST.PID of this process
   std::string working_folder;  // relative paths of knobs are meant from here
+  std::vector<std::pair<std::string, std::string>> variables = {};  // replace those of these names
 };
 
 // LD_PRELOAD with library first and everything that was there behind it, except libraries of the

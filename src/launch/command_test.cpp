@@ -2,7 +2,9 @@
 #include "launch/command.hpp"
 
 #include <gtest/gtest.h>
+
 #include <sys/stat.h>
+#include <algorithm>
 
 #include <filesystem>
 #include <fstream>
@@ -115,8 +117,9 @@ TEST(PythonPath, EndsWithThePackageAndHidesNothing) {
   EXPECT_EQ(python_path_with("/with:colon/python", "/a"), "/a");
 }
 
-std::vector<std::string> environment_of(std::vector<const char*> before,
-                                        std::vector<config::Assignment> command_line = {}) {
+std::vector<std::string> environment_of(
+    std::vector<const char*> before, std::vector<config::Assignment> command_line = {},
+    std::vector<std::pair<std::string, std::string>> variables = {}) {
   before.push_back(nullptr);
   const Snapshot settings =
       Snapshot::resolve({.environment = before.data(), .command_line = command_line});
@@ -128,8 +131,17 @@ std::vector<std::string> environment_of(std::vector<const char*> before,
                             .scenario = "/runs/1/scenario.toml",
                             .faults = "",
                             .launcher = "node.7",
-                            .working_folder = "/here"};
+                            .working_folder = "/here",
+                            .variables = std::move(variables)};
   return child_environment(before.data(), settings, child);
+}
+
+TEST(ChildEnvironment, VariablesOfTheRunReplaceThoseOfTheirNames) {
+  const std::vector<std::string> lines =
+      environment_of({"NCCL_NET=Socket", "NCCL_NET_GDR_LEVEL=0"}, {}, {{"NCCL_NET", "Sabot"}});
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "NCCL_NET=Socket"), 0);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "NCCL_NET=Sabot"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "NCCL_NET_GDR_LEVEL=0"), 1);
 }
 
 TEST(ChildEnvironment, AddsTheRunAndKeepsWhatIsForeign) {

@@ -1,5 +1,5 @@
 // The tree that this program stands in: bin/sabot, lib/libsabot.so, lib/standin/libnccl.so.2,
-// share/, and python/, which a wheel does without: there the package is where Python finds it.
+// lib/libnccl-net-sabot.so, share/, and python/, which a wheel does without: there the package is where Python finds it.
 //
 // Everything is found relative to the running executable, so that the tree can be moved and several
 // can stand side by side.
@@ -16,6 +16,7 @@ struct Installation {
 
   std::string preload() const { return root + "/lib/libsabot.so"; }
   std::string standin() const { return root + "/lib/standin/libnccl.so.2"; }
+  std::string net_plugin() const { return root + "/lib/libnccl-net-sabot.so"; }
   std::string python() const { return root + "/python"; }
   std::string demo_program() const { return root + "/share/sabot/demo/allreduce"; }
 };

@@ -10,6 +10,7 @@
 #include "launch/command.hpp"
 #include "launch/control/server.hpp"
 #include "launch/engine_choice.hpp"
+#include "launch/net_plugin.hpp"
 #include "launch/plan.hpp"
 #include "run/budget.hpp"
 #include "run/identity.hpp"
@@ -45,6 +46,7 @@ class Run {
     if (settings_.get<KnobId::kDisable>() && !plan_.scenario.faults.empty())
       log::line("SABOT_DISABLE is set: no layer is active, and no fault can fire");
     if (!is_quiet()) log::line(first_line());
+    if (!is_quiet() && !net_.text.empty()) log::line(net_.text);
     start_and_wait();
     return std::move(report_);
   }
@@ -63,6 +65,9 @@ class Run {
     engine_ = SABOT_TRY(choose());
     library_ = SABOT_TRY(checked_library(engine_.is_real ? surroundings_.installation.preload()
                                                          : surroundings_.installation.standin()));
+    HostMachine machine{std::string(settings_.get<KnobId::kPath>())};
+    net_ = SABOT_TRY(net_environment(plan_.scenario, engine_.is_real, settings_,
+                                     surroundings_.installation, machine));
     return prepare_folder();
   }
 
@@ -141,6 +146,7 @@ class Run {
     child.faults = plan_.line;
     child.launcher = run::process_tag();
     child.working_folder = working_folder();
+    child.variables = net_.variables;
     Result<run::LauncherMark> mark = run::LauncherMark::place(report_.run_folder, child.launcher);
     if (!mark.ok()) log::line(mark.error().message());
     std::unique_ptr<control::Server> server = control::Server::start(
@@ -174,6 +180,7 @@ class Run {
   std::string program_;
   EngineChosen engine_;
   std::string library_;
+  NetEnvironment net_;
   std::string scenario_copy_;
   int refusal_status_ = kStatusBadInput;
   RunReport report_;
