@@ -21,6 +21,7 @@ JournalLine line_of(const JsonValue& json, std::string_view text) {
   line.fault = json["fault"].text();
   line.action = json["action"].text();
   line.code = json["code"].text();
+  line.refused = json["refused"].text();
   line.function = json["function"].text();
   line.comm = json["comm"].text();
   line.attempt = static_cast<int>(json["attempt"].integer());

@@ -17,6 +17,7 @@ struct JournalLine {
   std::string host;
   std::int64_t pid = 0;
   std::string scenario, fault, action, code, function, comm;
+  std::string refused;  // why the firing whose line came before did nothing; then this is no firing
   int attempt = 0;
   int rank = -1;
   int world_rank = -1;
