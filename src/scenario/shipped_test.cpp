@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "scenario/parse.hpp"
 #include "scenario/print.hpp"
+#include "scenario/read/grammar.hpp"
 
 namespace sabot::scenario {
 namespace {
@@ -35,8 +37,18 @@ void expect_sound(const std::filesystem::path& path) {
 
 TEST(ShippedScenarios, ThoseInShareAreSound) {
   const auto files = scenarios_in("share/scenarios");
-  EXPECT_GE(files.size(), 8u);
+  EXPECT_GE(files.size(), 24u);
   for (const std::filesystem::path& path : files) expect_sound(path);
+}
+
+TEST(ShippedScenarios, EveryActionIsShown) {
+  std::set<ActionKind> shown;
+  for (const std::filesystem::path& path : scenarios_in("share/scenarios")) {
+    const Result<Scenario> scenario = parse_toml(contents_of(path), path.string());
+    ASSERT_TRUE(scenario.ok()) << scenario.error().message();
+    for (const Fault& fault : scenario->faults) shown.insert(fault.action.kind);
+  }
+  EXPECT_EQ(shown.size(), read::action_rows().size());
 }
 
 TEST(ShippedScenarios, ThoseOfTheExamplesAreSound) {

@@ -1,6 +1,7 @@
 // The properties, one function each.
 #include "properties.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -38,6 +39,27 @@ void check_round_trip(const Scenario& parsed) {
           "a printed line means the same", line);
 }
 
+bool alike(const scenario::Verdict& a, const scenario::Verdict& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const scenario::Firing& one, const scenario::Firing& other) {
+                      return one.fault == other.fault && one.number == other.number &&
+                             one.bits == other.bits && one.is_requested == other.is_requested;
+                    });
+}
+
+void check_acts(const Scenario& parsed) {
+  for (const scenario::Fault& fault : parsed.faults) {
+    const scenario::Act act = scenario::act_of(fault.action);
+    require(act.kind == fault.action.kind, "an act is of its action's kind", fault.name);
+    require(act.elements >= 1 && act.elements <= scenario::kCorruptElementsMax,
+            "a corruption has its bounds", fault.name);
+    require(act.peers != 0, "a link has a peer", fault.name);
+    require(scenario::drawn_duration_ns(act, parsed.seed) ==
+                scenario::drawn_duration_ns(act, parsed.seed),
+            "a duration is repeatable", fault.name);
+  }
+}
+
 void check_deciding(const Scenario& parsed) {
   scenario::Decider first(parsed, scenario::Context{});
   scenario::Decider second(parsed, scenario::Context{});
@@ -52,8 +74,14 @@ void check_deciding(const Scenario& parsed) {
     call.rank = call.world_rank = static_cast<int>(call.nth % 2);
     call.bytes = 4 * ++call.nth;
     call.count = call.nth;
-    const scenario::Verdict verdict = first.enter(call, call.nth);
-    require(verdict.size() == second.enter(call, call.nth).size(), "deciding is repeatable",
+    call.captured = call.nth % 3 == 0;
+    // Switches turn, faults are armed and disarmed, and some are asked for.
+    const scenario::Controls controls{.switches = call.nth * 0x9e37,
+                                      .armed = ~(call.nth * 0x79b9),
+                                      .generation = call.nth / 8,
+                                      .fire = call.nth % 5 == 0 ? ~0ULL : 0};
+    const scenario::Verdict verdict = first.enter(call, call.nth, controls);
+    require(alike(verdict, second.enter(call, call.nth, controls)), "deciding is repeatable",
             std::string(info.name));
     first.settle(verdict, [](const scenario::Firing&) { return true; });
   }
@@ -74,6 +102,7 @@ void check_message(const std::string& message, std::string_view source) {
 void check_properties(const Result<Scenario>& parsed, std::string_view source) {
   if (!parsed.ok()) return check_message(parsed.error().message(), source);
   check_round_trip(*parsed);
+  check_acts(*parsed);
   check_deciding(*parsed);
 }
 
