@@ -11,6 +11,7 @@ constexpr Verb kVerbs[] = {
     {"run", "run a command with Sabot in it: faults, log, journal", &run_verb},
     {"demo", "see a fault arrive, in a program of ours, without a GPU", &demo_verb},
     {"scenario", "check scenario files, or show what they mean", &scenario_verb},
+    {"drill", "run a job under many scenarios, and judge whether it recovers", &drill_verb},
     {"schedule", "show what each rank does in a collective, step by step", &schedule_verb},
     {"version", "say which version this is and where its parts are", &version_verb},
     {"help", "explain a verb, or list the environment variables", &help_verb},

@@ -14,6 +14,7 @@ namespace sabot::cli {
 int run_verb(const Words& words);
 int demo_verb(const Words& words);
 int scenario_verb(const Words& words);
+int drill_verb(const Words& words);
 int schedule_verb(const Words& words);
 int version_verb(const Words& words);
 int help_verb(const Words& words);
