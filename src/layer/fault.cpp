@@ -215,7 +215,9 @@ ncclResult_t FaultLayer::inner_result(abi::Call& call, ncclResult_t result) {
 ncclResult_t FaultLayer::outermost_result(abi::Call& call, ncclResult_t result) {
   GroupFaults group = std::exchange(group_of(call), GroupFaults{});
   const bool is_taken = !group.is_dropped && is_success(result);
-  for (const std::unique_ptr<Ordeal>& ordeal : group.ordeals) ordeal->end_work(is_taken);
+  // Calls may share an input: the last one's is put back first.
+  for (auto it = group.ordeals.rbegin(); it != group.ordeals.rend(); ++it)
+    (*it)->end_work(is_taken);
   // A real failure of a group that was not dropped is the newer truth.
   if (group.result != ncclSuccess && (is_success(result) || group.is_dropped)) {
     call.injected = true;

@@ -62,11 +62,12 @@ bool Ordeal::begin_work() {
   return true;
 }
 
+// Two faults may have met in one element: what was changed last is put back first.
 void Ordeal::end_work(bool is_made) {
-  for (Corruption& corruption : corruptions_) {
-    if (corruption.undo == nullptr) continue;
-    const Status restored = streams()->restore(call_, std::move(corruption.undo));
-    if (!restored.ok()) refuse(*corruption.firing, restored.error().message());
+  for (auto it = corruptions_.rbegin(); it != corruptions_.rend(); ++it) {
+    if (it->undo == nullptr) continue;
+    const Status restored = streams()->restore(call_, std::move(it->undo));
+    if (!restored.ok()) refuse(*it->firing, restored.error().message());
   }
   if (is_made) corrupt(false);
 }
