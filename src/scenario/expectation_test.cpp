@@ -84,7 +84,7 @@ TEST(Expectation, StepsAreLostByJobsThatGoOn) {
 
 TEST(Expectation, AttemptsCountFromOne) {
   EXPECT_EQ(refusal("attempts = 0\n"),
-            "key 'expect.attempts': the first start is attempt 1 of 1; found 0");
+            "key 'expect.attempts': a job is started at least once; found 0");
   EXPECT_EQ(with("attempts = \"<=2\"\n")->expect->attempts, NumberSet::of(Interval{1, 2}));
   EXPECT_EQ(refusal("outcome = \"completes\"\nattempts = 2\n"),
             "key 'expect.attempts': contradicts outcome = 'completes': a job that ends as if "

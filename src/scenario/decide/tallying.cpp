@@ -25,6 +25,7 @@ void Decider::note_failure(std::uint32_t index, std::uint32_t failed, const abi:
     raise_to(tally.seen_low_inverted[only], ~static_cast<std::uint64_t>(value));
   };
   const auto note_bit = [&](unsigned bit) {
+    // relaxed: see words.hpp
     Word(tally.seen_high[only]).fetch_or(1ULL << (bit & 63U), std::memory_order_relaxed);
   };
   switch (static_cast<Condition>(only)) {

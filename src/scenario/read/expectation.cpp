@@ -69,7 +69,7 @@ class ExpectationBuilder {
     expect_.attempts = read_numbers(attempts, NumberStyle::kPlain).value_or(NumberSet());
     if (!expect_.attempts.contains(0)) return;
     expect_.attempts = expect_.attempts.intersect(NumberSet::of(Interval{1, kNumberMax}));
-    if (expect_.attempts.empty()) attempts.refuse("the first start is attempt 1 of 1; found 0");
+    if (expect_.attempts.empty()) attempts.refuse("a job is started at least once; found 0");
   }
 
   void build_fired(const Field& fired) {
