@@ -5,6 +5,7 @@
 """
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
@@ -69,6 +70,39 @@ class ElasticResume(Examples):
             r"\[sabot\] run ended: .*faults planned 1, fired 1")
         self.assertEqual(len(self.weights(calm)), 1, calm)
         self.assertEqual(self.weights(broken), self.weights(calm), broken)
+
+
+    def test_a_loop_that_goes_on_after_a_failed_step_ends_well_with_other_weights(self):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                    "--monitor-interval", "0.1"]
+        broken = self.run_example(
+            *torchrun, example("elastic_resume.py"), "--keep-going", "--timeout", "20",
+            under=[OPTIONS.sabot, "run", "--engine", "host", "--require-fired", "--fault",
+                   "AllReduce[rank=1,nth=8]=error(SystemError)", "--"])
+        self.assertEqual(broken.status, 0, broken)
+        self.expect_lines(broken, "attempt 0 rank 0: step 7 of 12, loss .*",
+                          "attempt 0 rank 1: step 8 failed: DistBackendError: .*",
+                          "attempt 0 rank 0: step 12 failed: DistBackendError: .*")
+        self.assertFalse(self.weights(broken) & self.weights(self.train()), broken)
+
+
+@unittest.skipUnless(importlib.util.find_spec("torchft"), "the package torchft is not installed")
+class ReplicaLoss(Examples):
+    def weights(self, *under):
+        outcome = self.run_example(sys.executable, example("replica_loss.py"), under=under)
+        self.assertEqual(outcome.status, 0, outcome)
+        found = re.findall(r"replica (\d): done after step 12, weights (\w{16})", outcome.text)
+        self.assertEqual(sorted(replica for replica, _ in found), ["0", "1"], outcome)
+        return {weights for _, weights in found}, outcome
+
+    def test_an_error_costs_one_step_and_nothing_of_the_result(self):
+        calm, _ = self.weights()
+        broken, outcome = self.weights(
+            OPTIONS.sabot, "run", "--engine", "host", "--require-fired", "--fault",
+            "AllReduce[world_rank=1,nth=11]=error(SystemError)", "--")
+        self.expect_lines(outcome, "attempt 0 replica 1: step 6 of 12 discarded by 2",
+                          "attempt 0 replica 1: step 6 of 12 committed by 2")
+        self.assertEqual(broken, calm, outcome)
 
 
 class HangDetective(Examples):
