@@ -1,3 +1,5 @@
+// Goal: how much memory a call promises is what NCCL documents, or is refused. Method: literal
+// sizes, and every function, world, rank and root against the fixture's own arithmetic.
 #include "layer/extents.hpp"
 
 #include <gtest/gtest.h>

@@ -103,7 +103,9 @@ def told(rank):
     for line in rank.lines:
         if line.startswith("output "):
             continue
-        who = re.fullmatch(r"text (.*): rank (\d) called (.*), but rank (\d) called (.*) \((.*)", line)
+        who = re.fullmatch(
+            r"text (.*): rank (\d) called (.*), but rank (\d) called (.*) \((.*)", line
+        )
         if who and who[2] == "1":
             line = f"text {who[1]}: {who[3]} / {who[5]} ({who[6]}"
         elif who and who[4] == "1":
