@@ -145,13 +145,20 @@ void FakeDriver::begin_capture(Stream stream, CaptureMode mode) {
 }
 
 Graph FakeDriver::end_capture(Stream stream) {
-  const std::lock_guard lock(mutex_);
-  FakeStream* target = find(stream);
-  SABOT_ASSERT(target != nullptr);
-  const bool is_valid = target->capture == Capture::State::kActive;
-  target->capture = Capture::State::kNone;
-  graphs_.push_back(std::move(target->graph));
-  return is_valid ? graphs_.back().get() : nullptr;
+  Graph graph = nullptr;
+  bool is_valid = false;
+  {
+    const std::lock_guard lock(mutex_);
+    FakeStream* target = find(stream);
+    SABOT_ASSERT(target != nullptr);
+    is_valid = target->capture == Capture::State::kActive;
+    target->capture = Capture::State::kNone;
+    graphs_.push_back(std::move(target->graph));
+    graph = graphs_.back().get();
+  }
+  if (is_valid) return graph;
+  destroy(graph);
+  return nullptr;
 }
 
 void FakeDriver::replay(Graph graph, Stream stream) {

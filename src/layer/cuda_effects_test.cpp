@@ -52,6 +52,7 @@ class CudaEffectsTest : public testing::Test {
         [this](const void*) { return Result<int>(device_); });
   }
   ~CudaEffectsTest() override {
+    for (const Graph graph : graphs_) driver_->destroy(graph);
     EXPECT_EQ(driver_->capture_mode(), CaptureMode::kGlobal);
     EXPECT_EQ(driver_->context_depth(), 0U);
     EXPECT_EQ(driver_->illegal_count(), 0U);
@@ -83,6 +84,15 @@ class CudaEffectsTest : public testing::Test {
     plan.kept = kept;
     return plan;
   }
+  // Destroyed with the test.
+  Graph end_capture() {
+    graphs_.push_back(driver_->end_capture(stream_));
+    return graphs_.back();
+  }
+  void destroy(Graph graph) {
+    driver_->destroy(graph);
+    std::erase(graphs_, graph);
+  }
   std::size_t gates_free() { return effects_->usage()->gates_free; }
   std::size_t saves_free() { return effects_->usage()->saves_free; }
 
@@ -91,6 +101,7 @@ class CudaEffectsTest : public testing::Test {
   Stream stream_ = nullptr;
   int device_ = 0;
   int opened_ = 0;
+  std::vector<Graph> graphs_;
   std::optional<CudaEffects> effects_;
 };
 
@@ -348,7 +359,7 @@ TEST_F(CudaEffectsTest, TellsWhetherAStreamIsCaptured) {
   EXPECT_FALSE(*effects_->captured(nullptr));  // no context is current
   driver_->begin_capture(stream_);
   EXPECT_TRUE(*effects_->captured(stream_));
-  EXPECT_NE(driver_->end_capture(stream_), nullptr);
+  EXPECT_NE(end_capture(), nullptr);
 }
 
 TEST_F(CudaEffectsTest, ACapturedHoldActsAtEachReplayAndBreaksNoCapture) {
@@ -356,7 +367,7 @@ TEST_F(CudaEffectsTest, ACapturedHoldActsAtEachReplayAndBreaksNoCapture) {
   auto held = hold(500);  // prepares the context, too
   int done = 0;
   driver_->put(stream_, [&] { ++done; });
-  const Graph graph = driver_->end_capture(stream_);
+  const Graph graph = end_capture();
   ASSERT_NE(graph, nullptr);
   for (int replay = 1; replay <= 2; ++replay) {
     driver_->replay(graph, stream_);
@@ -373,7 +384,7 @@ TEST_F(CudaEffectsTest, ACapturedHoldActsAtEachReplayAndBreaksNoCapture) {
 TEST_F(CudaEffectsTest, ACapturedHoldThatWasEndedStaysOpen) {
   driver_->begin_capture(stream_);
   auto held = hold();
-  const Graph graph = driver_->end_capture(stream_);
+  const Graph graph = end_capture();
   driver_->replay(graph, stream_);
   driver_->advance(1'000'000);
   EXPECT_FALSE(driver_->is_idle(stream_));
@@ -388,9 +399,9 @@ TEST_F(CudaEffectsTest, ACapturedHoldThatWasEndedStaysOpen) {
 TEST_F(CudaEffectsTest, ACapturedHoldIsOverWhenTheGraphIsGone) {
   driver_->begin_capture(stream_);
   auto held = hold();
-  const Graph graph = driver_->end_capture(stream_);
+  const Graph graph = end_capture();
   EXPECT_FALSE(held->is_over());
-  driver_->destroy(graph);
+  destroy(graph);
   EXPECT_TRUE(held->is_over());
   held.reset();
   EXPECT_EQ(gates_free(), kGates);
@@ -401,10 +412,10 @@ TEST_F(CudaEffectsTest, AGraphKeepsItsCellsBeyondTheEffects) {
   std::int32_t data[] = {10, 20, 30};
   auto undo = effects_->corrupt(call_on(stream_), flip(data, 1));
   ASSERT_TRUE(undo.ok());
-  const Graph graph = driver_->end_capture(stream_);
+  const Graph graph = end_capture();
   undo->reset();
   EXPECT_EQ(saves_free(), kSaves - 1);
-  driver_->destroy(graph);
+  destroy(graph);
   EXPECT_EQ(saves_free(), kSaves);
 }
 
@@ -415,7 +426,7 @@ TEST_F(CudaEffectsTest, ACapturedCorruptionActsAtEachReplay) {
   auto undo = effects_->corrupt(call_on(stream_), flip(data, 1));
   driver_->put(stream_, [&] { seen.push_back(data[1]); });
   ASSERT_TRUE(effects_->restore(call_on(stream_), std::move(*undo)).ok());
-  const Graph graph = driver_->end_capture(stream_);
+  const Graph graph = end_capture();
   driver_->replay(graph, stream_);
   driver_->run();
   data[1] = 40;
@@ -429,7 +440,7 @@ TEST_F(CudaEffectsTest, RefusesToPutBackWhatAnotherCaptureChanged) {
   std::int32_t data[] = {10, 20, 30};
   driver_->begin_capture(stream_);
   auto undo = effects_->corrupt(call_on(stream_), flip(data, 1));
-  driver_->end_capture(stream_);
+  end_capture();
   const Status restored = effects_->restore(call_on(stream_), std::move(*undo));
   ASSERT_FALSE(restored.ok());
   EXPECT_EQ(restored.error().code(), Code::kInvalidUsage);
