@@ -9,6 +9,7 @@ namespace {
 
 constexpr Verb kVerbs[] = {
     {"run", "run a command with Sabot in it: faults, log, journal", &run_verb},
+    {"ctl", "change a run while it goes on: arm, fire, release, add", &ctl_verb},
     {"demo", "see a fault arrive, in a program of ours, without a GPU", &demo_verb},
     {"scenario", "check scenario files, or show what they mean", &scenario_verb},
     {"drill", "run a job under many scenarios, and judge whether it recovers", &drill_verb},

@@ -12,6 +12,7 @@
 namespace sabot::cli {
 
 int run_verb(const Words& words);
+int ctl_verb(const Words& words);
 int demo_verb(const Words& words);
 int scenario_verb(const Words& words);
 int drill_verb(const Words& words);

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "launch/control/desk.hpp"
-#include "run/control_page.hpp"
 #include "run/read/attach_reader.hpp"
 #include "run/read/tally_reader.hpp"
 #include "scenario/explain.hpp"
@@ -62,34 +61,18 @@ std::uint64_t count_fired(const Evidence& evidence) {
                     [](const FaultEvidence& fault) { return fault.fired > 0; }));
 }
 
-// Which faults of each plan are armed now: bit i of the word of a plan is fault i.
-class ArmedNow {
- public:
-  ArmedNow(const std::string& run_folder, const scenario::Scenario& plan) {
-    Result<run::ControlMapping> mapped = run::ControlMapping::open(run_folder);
-    if (!mapped.ok()) return;
-    const bool is_ours = mapped->page()->names_hash == run::hash_of(control::names_of(plan));
-    if (is_ours) mapping_ = std::move(mapped).value();
+// A firing of the run's own faults has a line, and a second one, which says why, if it did nothing.
+FaultEvidence evidence_of(const run::JournalContent& journal, const std::string& fault) {
+  FaultEvidence evidence{fault, 0, ""};
+  std::uint64_t refused = 0;
+  for (const run::JournalLine& line : journal.lines) {
+    if (line.injection > 0 || line.fault != fault) continue;
+    ++(line.refused.empty() ? evidence.fired : refused);
+    if (!line.refused.empty())
+      evidence.explanation = "fault \"" + fault + "\" fired, but did nothing: " + line.refused;
   }
-  bool operator()(std::size_t plan, std::size_t fault) const {
-    if (mapping_.page() == nullptr || plan >= run::kControlPlansMax) return true;
-    return (mapping_.page()->plans[plan].armed.load() >> fault & 1U) != 0;
-  }
-
- private:
-  run::ControlMapping mapping_;
-};
-
-std::string unarmed_text(const std::string& fault) {
-  return "fault \"" + fault + "\" did not fire: it is not armed; `sabot ctl arm " + fault +
-         "` arms it while the run goes on";
-}
-
-std::uint64_t firings_of(const run::JournalContent& journal, const std::string& fault) {
-  return static_cast<std::uint64_t>(std::count_if(
-      journal.lines.begin(), journal.lines.end(), [&fault](const run::JournalLine& line) {
-        return line.injection == 0 && line.fault == fault;
-      }));
+  evidence.fired -= std::min(evidence.fired, refused);
+  return evidence;
 }
 
 std::string counts_text(const Presence& presence) {
@@ -114,16 +97,12 @@ std::string part_line(const Evidence& evidence) {
 
 // The faults that `sabot ctl add` brought.
 void gather_added(const std::string& run_folder, const run::JournalContent& journal,
-                  const ArmedNow& is_armed, Evidence& evidence) {
-  const auto added = control::added_scenarios(run_folder, evidence.problems);
-  for (std::size_t plan = 0; plan < added.size(); ++plan) {
-    for (std::size_t i = 0; i < added[plan].faults.size(); ++i) {
-      const std::string& name = added[plan].faults[i].name;
-      FaultEvidence fault{name, firings_of(journal, name), ""};
-      if (fault.fired == 0)
-        fault.explanation = is_armed(plan + 1, i)
-                                ? "fault \"" + name + "\", added to the run, did not fire"
-                                : unarmed_text(name);
+                  Evidence& evidence) {
+  for (const scenario::Scenario& added : control::added_scenarios(run_folder, evidence.problems)) {
+    for (const scenario::Fault& one : added.faults) {
+      FaultEvidence fault = evidence_of(journal, one.name);
+      if (fault.fired == 0 && fault.explanation.empty())
+        fault.explanation = "fault \"" + one.name + "\", added to the run, did not fire";
       evidence.faults.push_back(std::move(fault));
     }
   }
@@ -146,23 +125,25 @@ Evidence gather_evidence(const std::string& run_folder, const Plan& plan,
   const run::JournalContent journal = run::read_journals(run_folder);
   evidence.problems.insert(evidence.problems.end(), journal.problems.begin(),
                            journal.problems.end());
-  evidence.injected = static_cast<std::uint64_t>(
-      std::count_if(journal.lines.begin(), journal.lines.end(),
-                    [](const run::JournalLine& line) { return line.injection > 0; }));
-  evidence.firings = journal.lines.size() - evidence.injected;
-  evidence.firings_unproven = counted > journal.lines.size() ? counted - journal.lines.size() : 0;
+  std::uint64_t proven = 0;
+  std::uint64_t refused = 0;
+  for (const run::JournalLine& line : journal.lines) {
+    proven += line.refused.empty() ? 1 : 0;
+    if (line.injection == 0) ++(line.refused.empty() ? evidence.firings : refused);
+    if (line.injection > 0 && line.refused.empty()) ++evidence.injected;
+  }
+  evidence.firings -= std::min(evidence.firings, refused);
+  evidence.firings_unproven = counted > proven ? counted - proven : 0;
 
-  const ArmedNow is_armed(run_folder, plan.scenario);
   const std::vector<scenario::Fault>& faults = plan.scenario.faults;
   for (std::size_t i = 0; i < faults.size(); ++i) {
-    FaultEvidence fault{faults[i].name, firings_of(journal, faults[i].name), ""};
-    if (fault.fired == 0)
-      fault.explanation = is_armed(0, i) ? scenario::explain_unfired(
-                                               faults[i], merged_tally(tallies, i, faults.size()))
-                                         : unarmed_text(fault.name);
+    FaultEvidence fault = evidence_of(journal, faults[i].name);
+    if (fault.fired == 0 && fault.explanation.empty())
+      fault.explanation =
+          scenario::explain_unfired(faults[i], merged_tally(tallies, i, faults.size()));
     evidence.faults.push_back(std::move(fault));
   }
-  gather_added(run_folder, journal, is_armed, evidence);
+  gather_added(run_folder, journal, evidence);
   return evidence;
 }
 

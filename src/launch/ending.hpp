@@ -22,8 +22,8 @@ inline constexpr int kStatusNotFired = 4;
 
 struct FaultEvidence {
   std::string name;
-  std::uint64_t fired = 0;  // lines of the journal
-  std::string explanation;  // why it did not fire; "" if it did
+  std::uint64_t fired = 0;  // lines of the journal, without those that did nothing
+  std::string explanation;  // why it did not fire, or the last that did nothing did nothing
 };
 
 // Processes and the calls that Sabot saw in them.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "launch/plan.hpp"
@@ -161,6 +162,43 @@ TEST_F(EndOfRun, EvidenceIsGatheredFromWhatProcessesLeft) {
   EXPECT_EQ(evidence.faults[1].fired, 0u);
   EXPECT_TRUE(evidence.faults[1].explanation.starts_with("fault \"other\" did not fire"))
       << evidence.faults[1].explanation;
+}
+
+TEST_F(EndOfRun, AFiringThatDidNothingIsNoneAndItsReasonIsSaid) {
+  const Plan plan = plan_of("nic-dies: AllReduce=error(SystemError)");
+  run::Recorder recorder(options(plan));
+  run::JournalEntry entry;
+  entry.fault = "nic-dies";
+  entry.function = "AllReduce";
+  ASSERT_TRUE(recorder.journal().append(entry).ok());
+  entry.refused = "the stream is being captured";
+  ASSERT_TRUE(recorder.journal().append(entry).ok());
+  recorder.count_firing();
+  const Evidence evidence = gather_evidence(path_, plan, "node.7");
+  EXPECT_EQ(evidence.firings, 0u);
+  EXPECT_EQ(evidence.firings_unproven, 0u);
+  EXPECT_EQ(evidence.faults.at(0).fired, 0u);
+  EXPECT_EQ(conclude(evidence, {}, true).lines.at(1),
+            "fault \"nic-dies\" fired, but did nothing: the stream is being captured");
+}
+
+TEST_F(EndOfRun, WhatWasAddedToTheRunIsPlannedToo) {
+  const Plan plan = plan_of(kLine);
+  run::Recorder recorder(options(plan));
+  std::filesystem::create_directory(path_ + "/added");
+  std::ofstream(path_ + "/added/1.toml")
+      << "sabot = 1\n[[fault]]\nname = \"late\"\nwhen = { call = \"AllReduce\" }\n"
+         "do = { error = \"SystemError\" }\n[[fault]]\nname = \"later\"\n"
+         "when = { call = \"AllReduce\" }\ndo = { error = \"SystemError\" }\n";
+  run::JournalEntry entry;
+  entry.fault = "late";
+  entry.function = "AllReduce";
+  ASSERT_TRUE(recorder.journal().append(entry).ok());
+  const Evidence evidence = gather_evidence(path_, plan, "node.7");
+  ASSERT_EQ(evidence.faults.size(), 4u);
+  EXPECT_EQ(evidence.faults[2].fired, 1u);
+  EXPECT_EQ(evidence.faults[3].explanation, "fault \"later\", added to the run, did not fire");
+  EXPECT_TRUE(evidence.problems.empty());
 }
 
 TEST_F(EndOfRun, ALauncherTellsItsOwnProcessesFromThoseOfOthers) {

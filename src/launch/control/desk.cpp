@@ -37,12 +37,6 @@ std::string added_path(const std::string& run_folder, std::size_t number) {
   return run_folder + "/added/" + std::to_string(number) + ".toml";
 }
 
-std::uint64_t armed_mask(const scenario::Scenario& scenario) {
-  std::uint64_t armed = 0;
-  for (std::size_t i = 0; i < scenario.faults.size(); ++i) armed |= std::uint64_t{1} << i;
-  return armed;
-}
-
 std::uint64_t started_ns_of(const std::string& run_folder) {
   const Result<std::string> text = run::read_text_file("config", run_folder + "/config.json");
   const Result<run::JsonValue> config = run::JsonValue::parse(text.ok() ? *text : "");
@@ -56,7 +50,7 @@ run::ControlNames names_of(const scenario::Scenario& scenario) {
   run::ControlNames names;
   for (const scenario::Fault& fault : scenario.faults) names.faults.push_back(fault.name);
   names.switches = scenario::switches_of(scenario);
-  names.armed = armed_mask(scenario);
+  names.armed = scenario::armed_at_start(scenario);
   return names;
 }
 
@@ -241,7 +235,7 @@ Result<Answer> Desk::add(const Request& request) {
     if (!same.empty() && writer_.is_switched_on(same[0].plan, same[0].bit))
       switches |= std::uint64_t{1} << bit;
   }
-  writer_.count_added(armed_mask(scenario), switches);
+  writer_.count_added(scenario::armed_at_start(scenario), switches);
   std::string text = file + ": added";
   for (std::size_t i = 0; i < scenario.faults.size(); ++i)
     text += (i == 0 ? " " : ", ") + called(scenario.faults[i]);

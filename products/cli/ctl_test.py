@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""sabot ctl as people use it: a run is asked, changed, killed, gone; and what its ranks then do."""
+import json
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import time
+import unittest
+
+import staged_tree
+from staged_tree import TreeTest
+
+SCENARIO = """sabot = 1
+name = "control me"
+[[fault]]
+name = "stormy"
+when = { call = "AllReduce", switch = "storm" }
+do = { error = "SystemError" }
+[[fault]]
+name = "asleep"
+armed = false
+when = { call = "AllReduce", nth = 1000000 }
+do = { error = "RemoteError" }
+"""
+MORE = """sabot = 1
+[[fault]]
+name = "late"
+when = { call = "AllReduce" }
+do = { error = "InternalError" }
+budget = 3
+"""
+# Waits for a word on its standard input, so that it ends with the test at the latest.
+WAITING = ["sh", "-c", "touch ready; read line; exit 7"]
+HELP = "\n`sabot help ctl` explains it.\n"
+
+
+class Running:
+    """A run in the background; `end` lets its command go on to its end."""
+
+    def __init__(self, test, *words, folder=None, command=None, **environment):
+        self.process = subprocess.Popen(
+            [test.sabot, "run", "--engine", "host", *words, "--", *(command or WAITING)],
+            cwd=folder or test.folder, env={**test.environment, **environment},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        test.addCleanup(self.kill)
+        ready = pathlib.Path(folder or test.folder) / "ready"
+        deadline = time.monotonic() + staged_tree.TIMEOUT_S
+        while not ready.exists() and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        test.assertTrue(ready.exists(), "the command did not start")
+
+    def end(self, words=b"go\n"):
+        self.out, err = self.process.communicate(words, timeout=staged_tree.TIMEOUT_S)
+        self.err = err.decode()
+        return self.err
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+class Words(TreeTest):
+    """What is wrong with the words is said before any run is asked."""
+
+    def refused(self, words, expected):
+        done = self.run_sabot("ctl", *words)
+        self.assertEqual((done.status, done.out, done.err), (2, "", "sabot ctl: " + expected + HELP))
+
+    def test_a_missing_or_unknown_request(self):
+        verbs = "status, arm, disarm, fire, release, add"
+        self.refused([], f"say {verbs}")
+        self.refused(["statsu"], "unknown word 'statsu'; did you mean 'status'?")
+        self.refused(["r", "explode"], f"unknown word 'explode'; say {verbs}")
+        (self.folder / "r").mkdir()
+        self.refused(["r"], f"say what to do with run 'r': {verbs}")
+
+    def test_what_belongs_to_a_request(self):
+        self.refused(["arm"], "name the fault to arm")
+        self.refused(["fire"], "name the fault to fire")
+        self.refused(["add"], "name the scenario file to add")
+        self.refused(["status", "x"], "status takes no word 'x'")
+        self.refused(["r", "arm", "x", "y"], "arm takes no word 'y'")
+        self.refused(["arm", "x", "--rank", "1"], "--rank belongs to fire")
+        self.refused(["arm", "x", "--json"], "--json belongs to status")
+        self.refused(["add", "gone.toml"],
+                     "cannot read scenario 'gone.toml': there is no such file")
+        self.refused(["add", "."], "cannot read scenario '.': it is a directory")
+
+
+class NoRun(TreeTest):
+    """A run that is not there, or not any more, is status 1 and one sentence."""
+
+    def missing(self, words, expected):
+        done = self.run_sabot("ctl", *words)
+        self.assertEqual((done.status, done.out, done.err), (1, "", f"sabot ctl: {expected}\n"))
+
+    def test_no_run_was_started_here(self):
+        self.missing(["status"], "no run was started in this folder (there is no runs/latest); "
+                                 "name its run folder: sabot ctl RUN status")
+        self.missing(["nowhere", "status"], "there is no run folder 'nowhere'")
+        (self.folder / "r").mkdir()
+        self.missing(["r", "status"],
+                     "'r' is no run folder of `sabot run`: it has no config.json")
+
+    def test_a_run_that_has_ended(self):
+        self.run_sabot("run", "--engine", "host", "--run-folder", "run-one", "--", "true")
+        ended = "run 'run-one' has ended, or is not controlled: nothing serves its control.sock"
+        self.missing(["run-one", "status"], ended)
+        self.missing(["run-two", "status"],
+                     "there is no run folder 'run-two'; did you mean 'run-one'?")
+
+    def test_a_run_whose_launcher_was_killed(self):
+        run = Running(self, "--run-folder", "r")
+        run.process.kill()
+        run.process.wait()
+        host = json.loads((self.folder / "r/control.server").read_text())["host"]
+        self.missing(["r", "status"], f"run 'r' has ended: its launcher (process "
+                                      f"{run.process.pid} on host {host}) is gone without a farewell")
+
+    def test_a_launcher_that_is_stopped_does_not_hold_us_for_ever(self):
+        run = Running(self, "--run-folder", "r")
+        run.process.send_signal(signal.SIGSTOP)
+        before = time.monotonic()
+        self.missing(["r", "status"], "run 'r' has not answered for 10 s; is its launcher (process "
+                                      f"{run.process.pid}) stopped?")
+        self.assertLess(time.monotonic() - before, 60)
+        run.process.send_signal(signal.SIGCONT)
+        self.assertEqual(self.run_sabot("ctl", "r", "status").status, 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs a second user")
+    def test_a_run_of_another_user(self):
+        run = Running(self, "--run-folder", "r")
+        self.folder.chmod(0o755)
+        words = [self.sabot, "ctl", str(self.folder / "r"), "status"]
+        pathlib.Path(staged_tree.TREE).chmod(0o755)
+        try:
+            done = subprocess.run(words, user=65534, group=65534, extra_groups=[], check=False,
+                                  capture_output=True, text=True, env=self.environment,
+                                  timeout=staged_tree.TIMEOUT_S)
+        except PermissionError as error:
+            self.skipTest(f"cannot become another user here: {error}")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, f"sabot ctl: run '{self.folder}/r' belongs to user root, and only "
+                             "they may control it\n"))
+        run.end()
+
+
+class Changes(TreeTest):
+    """A run that does nothing yet is asked and changed."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("s.toml", SCENARIO)
+        self.write("more.toml", MORE)
+        self.run = Running(self, "--scenario", "s.toml")
+
+    def ctl(self, *words):
+        done = self.run_sabot("ctl", *words)
+        self.assertEqual((done.status, done.err), (0, ""), words)
+        return done.out
+
+    def refused(self, *words):
+        done = self.run_sabot("ctl", *words)
+        self.assertEqual((done.status, done.out), (2, ""), words)
+        return done.err
+
+    def fault(self, name):
+        status = json.loads(self.ctl("status", "--json"))
+        return {fault["name"]: fault for fault in status["faults"]}[name]
+
+    def test_the_socket_is_the_users_alone(self):
+        mode = (self.folder / "runs/latest/control.sock").stat().st_mode
+        self.assertTrue(stat.S_ISSOCK(mode))
+        self.assertEqual(stat.S_IMODE(mode), 0o600)
+
+    def test_the_status_is_a_table_and_json(self):
+        folder = (self.folder / "runs/latest").resolve()
+        text = self.ctl("status")
+        self.assertRegex(text, rf"\Arun {folder}, \d+\.\d s, controlled on host \S+ by process "
+                               rf"{self.run.process.pid}\n")
+        self.assertIn("0 processes attached, 0 alive here, 0 calls seen\n"
+                      "fault   state     fired  left      held now\n"
+                      "stormy  armed     0      no limit  0\n"
+                      "asleep  disarmed  0      no limit  0\n"
+                      "switch storm is off\n", text)
+        status = json.loads(self.ctl("runs/latest", "status", "--json"))
+        self.assertEqual(status["run"], str(folder))
+        self.assertEqual(status["launcher_pid"], self.run.process.pid)
+        self.assertEqual(status["faults"][0],
+                         {"name": "stormy", "added": 0, "armed": True, "fired": 0, "budget": None,
+                          "left": None, "waits_for": None, "held": []})
+        self.assertEqual(status["switches"], [{"name": "storm", "on": False}])
+
+    def test_each_request_changes_what_the_status_says(self):
+        self.assertEqual(self.ctl("disarm", "stormy"), 'fault "stormy" is disarmed\n')
+        self.assertFalse(self.fault("stormy")["armed"])
+        self.assertEqual(self.ctl("arm", "asleep"), 'fault "asleep" is armed\n')
+        self.assertTrue(self.fault("asleep")["armed"])
+        self.assertEqual(self.ctl("arm", "storm"), 'switch "storm" is on\n')
+        self.assertIn("switch storm is on\n", self.ctl("status"))
+        self.assertEqual(self.ctl("fire", "asleep", "--rank", "3"),
+                         'fault "asleep" fires once, on rank 3, at the next call that meets its '
+                         "conditions, counts, times and chance apart\n")
+        self.assertEqual(self.fault("asleep")["waits_for"], "rank 3")
+        self.assertEqual(self.ctl("release"), "everything is released (0 calls held)\n")
+        self.assertEqual(self.ctl("add", "more.toml"), 'more.toml: added fault "late"\n')
+        self.assertEqual(self.fault("late")["left"], 3)
+        self.assertEqual((self.folder / "runs/latest/added/1.toml").read_text(), MORE)
+
+    def test_a_scenario_comes_through_a_pipe_too(self):
+        done = self.run_sabot("ctl", "add", "/dev/stdin", stdin=MORE.encode())
+        self.assertEqual(done.out, '/dev/stdin: added fault "late"\n')
+
+    def test_what_is_refused_says_why(self):
+        self.assertEqual(self.refused("arm", "stromy"), "sabot ctl: no fault or switch is called "
+                                                        "'stromy'; did you mean 'stormy'?\n")
+        self.write("bad.toml", MORE.replace("AllReduce", "AllReduse"))
+        self.assertIn("bad.toml:4: key 'when.call': ", self.refused("add", "bad.toml"))
+        self.write("taken.toml", MORE.replace("late", "stormy"))
+        self.assertEqual(self.refused("add", "taken.toml"),
+                         'taken.toml: fault "stormy" is in this run already; budgets and journal '
+                         "go by names, so give it another\n")
+        self.assertFalse((self.folder / "runs/latest/added").exists())
+
+    def test_the_end_of_the_run_counts_what_was_added(self):
+        self.ctl("add", "more.toml")
+        err = self.run.end()
+        self.assertEqual(self.run.process.returncode, 7)
+        self.assertIn("faults planned 3, fired 0\n", err)
+        self.assertIn('[sabot] fault "late", added to the run, did not fire\n', err)
+
+    def test_the_run_of_the_environment_is_asked_before_the_latest(self):
+        self.run_sabot("run", "--quiet", "--engine", "host", "--", "true")
+        done = self.run_sabot("ctl", "status", SABOT_RUN_FOLDER=str(
+            sorted((self.folder / "runs").iterdir())[0]))
+        self.assertIn(f"by process {self.run.process.pid}\n", done.out)
+
+
+class Several(TreeTest):
+    """More than one launcher in a run folder: one serves, nobody is hindered."""
+
+    def test_a_run_within_a_run_is_silent_and_leaves_the_control_to_the_outer_one(self):
+        inner = [self.sabot, "run", "--engine", "host", "--", *WAITING]
+        outer = Running(self, "--run-folder", "r", command=inner)
+        status = json.loads(self.run_sabot("ctl", "r", "status", "--json").out)
+        self.assertEqual(status["launcher_pid"], outer.process.pid)
+        err = outer.end()
+        self.assertEqual(outer.process.returncode, 7)
+        self.assertEqual([line for line in err.splitlines() if "control" in line], [])
+        self.assertFalse((self.folder / "r/control.sock").exists())
+
+    def test_when_the_one_that_serves_ends_another_takes_over(self):
+        (self.folder / "second").mkdir()
+        first = Running(self, "--run-folder", str(self.folder / "r"))
+        second = Running(self, folder=self.folder / "second",
+                         SABOT_RUN_FOLDER=str(self.folder / "r"))
+        first.end()
+        deadline = time.monotonic() + staged_tree.TIMEOUT_S
+        status = 1
+        while status != 0 and time.monotonic() < deadline:
+            done = self.run_sabot("ctl", "r", "status", "--json")
+            status = done.status
+        self.assertEqual(json.loads(done.out)["launcher_pid"], second.process.pid)
+
+    def test_a_run_folder_with_a_long_path_is_controlled_too(self):
+        deep = self.folder
+        while len(str(deep)) < 200:
+            deep /= "a-folder-with-quite-a-name"
+        run = Running(self, "--run-folder", str(deep))
+        done = self.run_sabot("ctl", deep, "status", "--json")
+        self.assertEqual(json.loads(done.out)["launcher_pid"], run.process.pid)
+
+
+if __name__ == "__main__":
+    staged_tree.main()
