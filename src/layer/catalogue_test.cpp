@@ -157,6 +157,24 @@ TEST(Mismatch, TheLibraryGetsTheOtherCount) {
   EXPECT_EQ(app.engine.count, 4U);
 }
 
+TEST(Mismatch, IsRefusedBeforeTheRealLibraryWhileTheStreamIsCaptured) {
+  Act act = act_of_kind(ActionKind::kMismatch);
+  act.mismatch = scenario::MismatchKind::kCount;
+  act.to_number = 3;
+  App app(true);
+  app.plan.fire(FunctionId::kAllReduce, 1, act);
+  app.plan.fire(FunctionId::kAllReduce, 2, act);
+  app.streams.is_captured = true;
+  EXPECT_EQ(app.all_reduce(), ncclSuccess);
+  EXPECT_EQ(app.engine.count, 4U);
+  EXPECT_EQ(app.plan.refused,
+            Order{"ncclAllReduce is left as it is: its stream is being captured, and NCCL lets "
+                  "peers write into the buffers of a graph"});
+  app.streams.is_captured = false;
+  EXPECT_EQ(app.all_reduce(), ncclSuccess);
+  EXPECT_EQ(app.engine.count, 3U);
+}
+
 TEST(Link, IsRefusedWhereNothingOfOursCarriesTheBytes) {
   App app(FunctionId::kAllReduce, 1, act_of_kind(ActionKind::kLink));
   EXPECT_EQ(app.all_reduce(), ncclSuccess);

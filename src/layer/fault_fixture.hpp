@@ -86,6 +86,7 @@ struct Streams final : StreamEffects {
   std::vector<std::string> order;
   std::vector<std::shared_ptr<Hold>> holds;
   bool immediate = false;
+  bool is_captured = false;
   std::string refusal;  // of hold(); empty: none
 
   bool is_immediate(const Call&) const override { return immediate; }
@@ -104,7 +105,7 @@ struct Streams final : StreamEffects {
     order.emplace_back("restore");
     return {};
   }
-  Result<bool> captured(const void*) override { return false; }
+  Result<bool> captured(const void*) override { return is_captured; }
 };
 
 struct Plan final : FaultPlan {
@@ -158,14 +159,18 @@ struct App {
   float input[4] = {1, 2, 3, 4};
   float output[4] = {};
 
-  App() : layer({&engine.table, &engine}, plan, seams_of(streams)) { engine.order = &streams.order; }
+  explicit App(bool is_real = false)
+      : layer({&engine.table, &engine}, plan, seams_of(streams, is_real)) {
+    engine.order = &streams.order;
+  }
   App(FunctionId on, std::uint64_t nth, const scenario::Act& act) : App() {
     plan.fire(on, nth, act);
   }
   ~App() { call::clear_last_error(); }
 
-  static FaultSeams seams_of(Streams& streams) {
+  static FaultSeams seams_of(Streams& streams, bool is_real = false) {
     FaultSeams seams;
+    seams.is_real[0] = is_real;
     seams.streams[0] = &streams;
     return seams;
   }

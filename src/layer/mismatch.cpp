@@ -42,7 +42,7 @@ Status check_setting(const abi::Call& call, const MismatchSetting& setting) {
     return refused(call,
                    "buffers are registered with its communicator, and NCCL lets peers write "
                    "into those");
-  if (call.captured)
+  if (setting.is_captured)
     return refused(call,
                    "its stream is being captured, and NCCL lets peers write into the buffers "
                    "of a graph");

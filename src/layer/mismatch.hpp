@@ -24,6 +24,7 @@ struct MismatchSetting {
   bool is_real = false;         // NCCL's own library is below: it compares nothing
   bool shares_process = false;  // another rank of this communicator lives in this process
   bool has_registered = false;  // a buffer is registered with it, or lies in a window of it
+  bool is_captured = false;     // the stream is being captured into a graph
 };
 
 struct Mismatched {

@@ -102,15 +102,23 @@ void Ordeal::replace(const Firing& firing) {
       if (abi::info(call_.function).kind != abi::Kind::group) return void(is_left_out_ = true);
       return refuse(firing, "a group is not left out by leaving out what opens or closes it; skip "
                             "its calls");
-    case ActionKind::kMismatch: {
-      if (call_.lane == abi::Lane::kAnnounced)
-        return refuse(firing, "the caller executes this call by itself, with its own arguments");
-      Result<Mismatched> other = mismatch_of(firing.act, call_, means_.setting(call_));
-      if (!other.ok()) return refuse(firing, other.error().message());
-      return void(mismatched_ = *std::move(other));
-    }
+    case ActionKind::kMismatch: return mismatch(firing);
     default: return;
   }
+}
+
+// Asks the stream by itself: Call::captured is filled for triggers that need it only.
+void Ordeal::mismatch(const Firing& firing) {
+  if (call_.lane == abi::Lane::kAnnounced)
+    return refuse(firing, "the caller executes this call by itself, with its own arguments");
+  MismatchSetting setting = means_.setting(call_);
+  if (streams() != nullptr && abi::info(call_.function).has_stream) {
+    const Result<bool> captured = streams()->captured(call_.stream);
+    setting.is_captured = captured.ok() && *captured;
+  }
+  Result<Mismatched> other = mismatch_of(firing.act, call_, setting);
+  if (!other.ok()) return refuse(firing, other.error().message());
+  mismatched_ = *std::move(other);
 }
 
 // What is put in front of the work, or kept for later.

@@ -38,7 +38,7 @@ struct Means {
   std::array<LinkEffects*, abi::kLaneCount> links{};
   // By lane: NVIDIA's library does the work.
   std::array<bool, abi::kLaneCount> is_real{};
-  // What a mismatch has to know about the call's surroundings.
+  // What a mismatch has to know about the call's surroundings, but for its stream.
   std::function<MismatchSetting(const abi::Call&)> setting;
 };
 
@@ -76,6 +76,7 @@ class Ordeal {
   bool wait(const Firing& firing);
   void prepare(const Firing& firing);
   void replace(const Firing& firing);
+  void mismatch(const Firing& firing);
   Status hold_stream(const Firing& firing, std::uint64_t limit_ns);
   void latch(const Firing& firing);
   void apply_link(const Firing& firing);
