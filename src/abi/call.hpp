@@ -51,7 +51,6 @@ struct Call {
   std::uint64_t nth = 0;             // n-th call of this function on this comm, 1-based
   std::uint64_t nth_collective = 0;  // n-th collective on this comm, 1-based; 0 = not a collective
   bool injected = false;         // a layer answered with a fault instead of, or after, the engine
-  bool left_out = false;         // a layer reports success though the engine was not asked
   const void* target = nullptr;  // the engine's: which copy of the real library the caller meant
 };
 

@@ -114,7 +114,6 @@ FaultLayer::Begun FaultLayer::begin(abi::Call& call) {
     if (!ordeal->enter() || !ordeal->begin_work()) return cut_off(call, std::move(begun.ordeal));
     const Firing* const error = ordeal->replacement();
     begun.is_made = !ordeal->is_left_out() && (error == nullptr || !is_instead(*error));
-    call.left_out = ordeal->is_left_out();
     begun.other = ordeal->mismatched();
   }
   if (const ncclResult_t code = begun.is_made ? latched(call) : ncclSuccess; code != ncclSuccess)
@@ -166,8 +165,7 @@ FaultLayer::Begun FaultLayer::begin_with(abi::Call& call, Ordeal& ordeal, GroupF
     group.hit_comm(call);
     if (is_instead(*error)) drop(group, call);
   }
-  call.left_out = ordeal.is_left_out();
-  begun.is_made = !call.left_out;
+  begun.is_made = !ordeal.is_left_out();
   begun.other = ordeal.mismatched();
   return begun;
 }

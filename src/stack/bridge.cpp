@@ -148,13 +148,7 @@ struct NothingCreated {
 struct CommsCreated {
   static constexpr bool kCreates = true;
   call::Creation creation;
-  // Success was reported, and nothing was made: there is no communicator to be found.
-  void leave_empty() const {
-    for (int i = 0; creation.where != nullptr && i < creation.count; ++i)
-      creation.where[i] = nullptr;
-  }
   void after(Stack& stack, const Call& call, call::ThreadState& thread, ncclResult_t result) const {
-    if (call.left_out) return leave_empty();
     stack.boundary().created(call, thread, result, creation);
     if (result == ncclSuccess) stack.after_creation();
     if (result == ncclSuccess || result == ncclInProgress) stack.saw_creation(call, creation);

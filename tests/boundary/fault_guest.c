@@ -242,9 +242,9 @@ static int part_refusals(void) {
   printf("%d close of NCCL's\n", (int)ours.comm_close(make_comm()));
   uint64_t id = 0;
   char error[512];
-  const char* texts[] = {"AllReduce[nht=1]=error(SystemError)", "AllReduce=hang",
+  const char* texts[] = {"AllReduce[nht=1]=error(SystemError)", "GroupStart=skip",
                          "sabot = 1\n[[fault]]\nwhen = { call = \"AllReduce\" }\n",
-                         "AllReduce[captured=true]=error(SystemError)"};
+                         "CommInitRank[captured=true]=error(SystemError)"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
     const ncclResult_t result = ours.inject(texts[i], NULL, NULL, &id, error, sizeof error);
     printf("%d %s\n", (int)result, error);

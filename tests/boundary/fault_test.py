@@ -147,9 +147,9 @@ class AnnouncedCalls(FaultTest):
         )
         text = "\n".join(lines[9:])
         self.assertIn("4 the injection: key 'nht': unknown key; did you mean 'nth'?", text)
-        self.assertIn("4 the injection: key 'hang': this build knows the action 'hang'", text)
+        self.assertIn("4 the injection: key 'call': 'GroupStart'", text)
         self.assertIn("4 the injection:2: key 'do': missing in this fault", text)
-        self.assertIn("5 fault \"line-1\": key 'when.captured' cannot be decided", text)
+        self.assertIn("4 the injection: key 'captured': 'CommInitRank' has no stream", text)
         self.assertEqual(lines[-2:], ["4 withdraw", "unknown 1 1"])
 
 
