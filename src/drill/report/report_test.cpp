@@ -137,6 +137,14 @@ TEST(TheVerdict, DoesNotCountWhatWasSkipped) {
             "the one case is as expected, 1 skipped");
 }
 
+TEST(Complaints, AreNotMadeTwice) {
+  Case one = a_case("wrong", false);
+  one.reasons = {"the check does not agree: other weights"};
+  one.check = {true, false, "other weights"};
+  one.leaked = {"/dev/shm/x"};
+  EXPECT_THAT(complaints_of(one), ElementsAre(one.reasons[0], "left behind: /dev/shm/x"));
+}
+
 TEST(TheCommand, IsQuotedForAShell) {
   EXPECT_EQ(command_text({"python3", "a b.py", "", "it's", "--x=1"}),
             "python3 'a b.py' '' 'it'\\''s' --x=1");

@@ -1,6 +1,8 @@
 // The few decisions about words that the outputs share.
 #include "drill/report/summary.hpp"
 
+#include <algorithm>
+
 #include "drill/report/text.hpp"
 
 namespace sabot::drill::report {
@@ -72,12 +74,20 @@ std::string verdict_sentence(const DrillReport& report) {
 
 std::vector<std::string> complaints_of(const Case& one) {
   std::vector<std::string> texts = one.reasons;
-  if (!one.note.empty()) texts.push_back(one.note);
+  // A reason often quotes what is also a fact of its own.
+  const auto add = [&](std::string_view title, const std::string& text) {
+    const bool is_told =
+        text.empty() ||
+        std::any_of(one.reasons.begin(), one.reasons.end(), [&text](const std::string& reason) {
+          return reason.find(text) != std::string::npos;
+        });
+    if (!is_told) texts.push_back(std::string(title) + text);
+  };
+  add("", one.note);
   if (verdict_of(one) != Verdict::kFails) return texts;
-  if (one.check.ran && !one.check.agrees && !one.check.text.empty())
-    texts.push_back("the check says: " + one.check.text);
-  for (const std::string& leaked : one.leaked) texts.push_back("left behind: " + leaked);
-  for (const std::string& problem : one.problems) texts.push_back("unreadable: " + problem);
+  if (one.check.ran && !one.check.agrees) add("the check says: ", one.check.text);
+  for (const std::string& leaked : one.leaked) add("left behind: ", leaked);
+  for (const std::string& problem : one.problems) add("unreadable: ", problem);
   return texts;
 }
 
