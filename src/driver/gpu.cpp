@@ -11,8 +11,8 @@ std::span<const std::byte> bytes_of(const Parameters& parameters) {
   return std::as_bytes(std::span(&parameters, 1));
 }
 
-Error no_kernels(const Gpu& gpu) {
-  return Error(Code::kUnsupported, "this GPU runs no kernel of ours: " + gpu.refusal);
+Error no_kernels(const Kernels& kernels) {
+  return Error(Code::kUnsupported, "this GPU runs no kernel of ours: " + kernels.refusal);
 }
 
 SpinParameters spin_at(Gpus& gpus, const Gpu& gpu, GateCell& cell, std::uint64_t limit_ns) {
@@ -24,9 +24,10 @@ SpinParameters spin_at(Gpus& gpus, const Gpu& gpu, GateCell& cell, std::uint64_t
   return spin;
 }
 
-Status launch_spin(Gpus& gpus, const Gpu& gpu, Stream stream, const SpinParameters& spin) {
-  if (gpu.spin == nullptr) return no_kernels(gpu);
-  return gpus.driver().launch(gpu.spin, kSpinThreads, stream, bytes_of(spin));
+Status launch_spin(Gpus& gpus, Gpu& gpu, Stream stream, const SpinParameters& spin) {
+  const Kernels& kernels = gpus.kernels(gpu);
+  if (kernels.spin == nullptr) return no_kernels(kernels);
+  return gpus.driver().launch(kernels.spin, kSpinThreads, stream, bytes_of(spin));
 }
 
 }  // namespace
@@ -46,48 +47,61 @@ Gpus::Gpus(Driver& driver, std::unique_ptr<Pages<GateCell>> gates,
   open_gate_->release.store(1);
 }
 
-const Gpu* Gpus::find(Context context) const {
+Gpu* Gpus::find(Context context) const {
   for (const auto& entry : known_) {
-    const Gpu* gpu = entry.load();
+    Gpu* gpu = entry.load();
     if (gpu == nullptr || gpu->context == context) return gpu;
   }
   return nullptr;
 }
 
-Result<const Gpu*> Gpus::prepare(Context context) {
-  if (const Gpu* gpu = find(context)) return gpu;
+Result<Gpu*> Gpus::enter(Context context) {
+  if (Gpu* gpu = find(context)) return gpu;
   const std::lock_guard lock(preparing_);
-  if (const Gpu* gpu = find(context)) return gpu;
-  if (owned_.size() == kContextsMax)
+  if (Gpu* gpu = find(context)) return gpu;
+  if (gpus_.size() == kContextsMax)
     return Error(Code::kUnsupported, "faults act in at most " + std::to_string(kContextsMax) +
                                          " contexts of a process");
   auto gpu = std::make_unique<Gpu>();
   gpu->context = context;
   gpu->gates = SABOT_TRY(gates_->map(driver_));
   gpu->saves = SABOT_TRY(saves_->map(driver_));
-  if (Status loaded = load(*gpu); !loaded) {
-    gpu->spin = gpu->edit = nullptr;
-    gpu->refusal = loaded.error().message();
-  }
-  const Gpu* prepared = gpu.get();
-  known_[owned_.size()].store(prepared);
-  owned_.push_back(std::move(gpu));
-  return prepared;
+  Gpu* entered = gpu.get();
+  known_[gpus_.size()].store(entered);
+  gpus_.push_back(std::move(gpu));
+  return entered;
 }
 
-Status Gpus::load(Gpu& gpu) {
+// A refusal is kept like the kernels: what cannot be loaded is not tried at every fault.
+const Kernels& Gpus::kernels(Gpu& gpu) {
+  if (const Kernels* known = gpu.kernels.load()) return *known;
+  const std::lock_guard lock(preparing_);
+  if (const Kernels* known = gpu.kernels.load()) return *known;
+  kernels_.push_back(std::make_unique<Kernels>());
+  Kernels& made = *kernels_.back();
+  if (Status loaded = load(gpu, made); !loaded) {
+    made.spin = made.edit = nullptr;
+    made.refusal = loaded.error().message();
+  }
+  gpu.kernels.store(&made);
+  return made;
+}
+
+Status Gpus::load(const Gpu& gpu, Kernels& kernels) {
   const Module module = SABOT_TRY(driver_.load(kKernelsPtx));
-  gpu.spin = SABOT_TRY(driver_.kernel(module, kSpinName));
-  gpu.edit = SABOT_TRY(driver_.kernel(module, kEditName));
-  return warm_up(gpu);
+  kernels.spin = SABOT_TRY(driver_.kernel(module, kSpinName));
+  kernels.edit = SABOT_TRY(driver_.kernel(module, kEditName));
+  return warm_up(gpu, kernels);
 }
 
 // With lazy loading a kernel's code only comes with its first launch. Nobody waits for the end of
 // these two: the launch is what loads.
-Status Gpus::warm_up(const Gpu& gpu) {
+Status Gpus::warm_up(const Gpu& gpu, const Kernels& kernels) {
   const Stream stream = SABOT_TRY(driver_.create_stream());
-  Status launched = launch_spin(*this, gpu, stream, spin_at(*this, gpu, *open_gate_, 0));
-  if (launched) launched = put_edit(*this, gpu, stream, nullptr, EditParameters{});
+  const SpinParameters spin = spin_at(*this, gpu, *open_gate_, 0);
+  const EditParameters edit;
+  Status launched = driver_.launch(kernels.spin, kSpinThreads, stream, bytes_of(spin));
+  if (launched) launched = driver_.launch(kernels.edit, kEditThreads, stream, bytes_of(edit));
   Status destroyed = driver_.destroy_stream(stream);
   if (!launched) return launched;
   return destroyed;
@@ -95,7 +109,7 @@ Status Gpus::warm_up(const Gpu& gpu) {
 
 // The wait is made known to the CPU from both sides: the limit counts from the arrival, and the
 // cell is used again only after the departure.
-Result<Limit> put_gate(Gpus& gpus, const Gpu& gpu, Stream stream, GateCell& cell,
+Result<Limit> put_gate(Gpus& gpus, Gpu& gpu, Stream stream, GateCell& cell,
                        std::uint64_t limit_ns) {
   Driver& driver = gpus.driver();
   const SpinParameters spin = spin_at(gpus, gpu, cell, limit_ns);
@@ -113,23 +127,23 @@ Result<Limit> put_gate(Gpus& gpus, const Gpu& gpu, Stream stream, GateCell& cell
   return Limit::kByCpu;
 }
 
-Status put_captured_gate(Gpus& gpus, const Gpu& gpu, Stream stream, GateCell& cell,
+Status put_captured_gate(Gpus& gpus, Gpu& gpu, Stream stream, GateCell& cell,
                          std::uint64_t limit_ns) {
   SpinParameters spin = spin_at(gpus, gpu, cell, limit_ns);
   spin.arrival = spin.departure = 0;
   return launch_spin(gpus, gpu, stream, spin);
 }
 
-Status put_edit(Gpus& gpus, const Gpu& gpu, Stream stream, SaveCell* cell,
-                EditParameters parameters) {
-  if (gpu.edit == nullptr) return no_kernels(gpu);
+Status put_edit(Gpus& gpus, Gpu& gpu, Stream stream, SaveCell* cell, EditParameters parameters) {
+  const Kernels& kernels = gpus.kernels(gpu);
+  if (kernels.edit == nullptr) return no_kernels(kernels);
   if (cell != nullptr) {
     const bool is_restore = parameters.edit == Edit::kRestore;
     const auto* done = is_restore ? &cell->restored : &cell->changed;
     parameters.saved = gpu.saves + gpus.saves().offset_of(cell->saved.data());
     parameters.done = gpu.saves + gpus.saves().offset_of(done);
   }
-  return gpus.driver().launch(gpu.edit, kEditThreads, stream, bytes_of(parameters));
+  return gpus.driver().launch(kernels.edit, kEditThreads, stream, bytes_of(parameters));
 }
 
 }  // namespace sabot::driver

@@ -1,9 +1,9 @@
-// What a context needs so that faults can act on its streams, made once (B16): kernels that are
-// loaded and have run, and cells of host memory that are mapped.
+// What a context needs so that faults can act on its streams, made once (B16): cells of host memory
+// that are mapped, and kernels that are loaded and have run.
 //
-// Loading a kernel can wait for the kernels that run; if one of them waits for us, for ever. So all
-// of it is done when a communicator is created, or else at the first fault, and nothing later. A
-// context whose kernels cannot be loaded still has waits on memory.
+// Loading a kernel waits for the kernels that run (measured, docs/results); if one of them waits
+// for us, for ever. So all of it is to be made ready when a communicator is created. What was not
+// is made at the first fault that needs it: a wait of the stream's own needs no kernel.
 #pragma once
 
 #include <array>
@@ -34,13 +34,17 @@ struct alignas(64) SaveCell {
   std::atomic<std::uint32_t> restored{0};
 };
 
+struct Kernels {
+  Kernel spin = nullptr;  // null: see refusal
+  Kernel edit = nullptr;
+  std::string refusal;  // why there are none
+};
+
 struct Gpu {
   Context context = nullptr;
   Address gates = 0;  // of the pages, in this context
   Address saves = 0;
-  Kernel spin = nullptr;  // null: see refusal
-  Kernel edit = nullptr;
-  std::string refusal;  // why there are no kernels
+  std::atomic<const Kernels*> kernels{nullptr};  // null: not asked for yet
 };
 
 // The contexts of this process that faults have touched. Thread-safe.
@@ -52,9 +56,11 @@ class Gpus {
 
   static Result<std::unique_ptr<Gpus>> create(Driver& driver);
 
-  // The current context, which the caller visits (visit.hpp), prepared the first time. Lives as
-  // long as this.
-  Result<const Gpu*> prepare(Context context);
+  // The current context, which the caller visits (visit.hpp), its memory mapped the first time.
+  // Lives as long as this.
+  Result<Gpu*> enter(Context context);
+  // Its kernels, loaded the first time.
+  const Kernels& kernels(Gpu& gpu);
 
   Driver& driver() { return driver_; }
   Pages<GateCell>& gates() { return *gates_; }
@@ -63,20 +69,21 @@ class Gpus {
  private:
   Gpus(Driver& driver, std::unique_ptr<Pages<GateCell>> gates,
        std::unique_ptr<Pages<SaveCell>> saves);
-  const Gpu* find(Context context) const;
-  Status load(Gpu& gpu);
-  Status warm_up(const Gpu& gpu);
+  Gpu* find(Context context) const;
+  Status load(const Gpu& gpu, Kernels& kernels);
+  Status warm_up(const Gpu& gpu, const Kernels& kernels);
 
   Driver& driver_;
   const std::unique_ptr<Pages<GateCell>> gates_;
   const std::unique_ptr<Pages<SaveCell>> saves_;
   GateCell* const open_gate_;  // for warming up: nobody waits at it
   std::mutex preparing_;
-  std::vector<std::unique_ptr<Gpu>> owned_;
-  std::array<std::atomic<const Gpu*>, kContextsMax> known_{};
+  std::vector<std::unique_ptr<Gpu>> gpus_;
+  std::vector<std::unique_ptr<Kernels>> kernels_;
+  std::array<std::atomic<Gpu*>, kContextsMax> known_{};
 };
 
-// --- Work on a stream of a context that is prepared and visited ----------------------------------
+// --- Work on a stream of a context that is entered and visited -----------------------------------
 
 // Where a gate's limit is watched.
 enum class Limit : std::uint8_t {
@@ -87,16 +94,14 @@ enum class Limit : std::uint8_t {
 // The stream stops at the gate until its release word is not 0; see kernels.hpp for the words. The
 // wait is one of the stream itself where it has that, else of a kernel. After an error the stream
 // may still write to the cell, but it does not wait.
-Result<Limit> put_gate(Gpus& gpus, const Gpu& gpu, Stream stream, GateCell& cell,
-                       std::uint64_t limit_ns);
+Result<Limit> put_gate(Gpus& gpus, Gpu& gpu, Stream stream, GateCell& cell, std::uint64_t limit_ns);
 
 // The same with a kernel in any case: what can be captured and acts at each replay. limit_ns 0: no
 // limit. The words of arrival and departure are not written.
-Status put_captured_gate(Gpus& gpus, const Gpu& gpu, Stream stream, GateCell& cell,
+Status put_captured_gate(Gpus& gpus, Gpu& gpu, Stream stream, GateCell& cell,
                          std::uint64_t limit_ns);
 
 // parameters without addresses of the cell; cell: null keeps nothing.
-Status put_edit(Gpus& gpus, const Gpu& gpu, Stream stream, SaveCell* cell,
-                EditParameters parameters);
+Status put_edit(Gpus& gpus, Gpu& gpu, Stream stream, SaveCell* cell, EditParameters parameters);
 
 }  // namespace sabot::driver

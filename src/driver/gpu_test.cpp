@@ -29,7 +29,8 @@ class GpuTest : public testing::Test {
     ASSERT_TRUE(visit.ok());
     visit_ = std::make_unique<Visit>(std::move(*visit));
   }
-  const Gpu& gpu() { return **gpus_->prepare(context_); }
+  Gpu& gpu() { return **gpus_->enter(context_); }
+  const Kernels& kernels() { return gpus_->kernels(gpu()); }
 
   FakeDriver driver_{options()};
   std::unique_ptr<Gpus> gpus_;
@@ -38,9 +39,11 @@ class GpuTest : public testing::Test {
   std::unique_ptr<Visit> visit_;
 };
 
-TEST_F(GpuTest, PreparesAContextOnceAndLeavesNoStream) {
+TEST_F(GpuTest, LoadsOnceAContextAndLeavesNoStream) {
   const std::size_t streams = driver_.stream_count();
   const Gpu& first = gpu();
+  EXPECT_EQ(driver_.load_count(), 0U);
+  EXPECT_EQ(&kernels(), &kernels());
   EXPECT_EQ(&first, &gpu());
   EXPECT_EQ(driver_.load_count(), 1U);
   EXPECT_EQ(driver_.stream_count(), streams);
@@ -48,47 +51,49 @@ TEST_F(GpuTest, PreparesAContextOnceAndLeavesNoStream) {
   EXPECT_EQ(driver_.illegal_count(), 0U);
 }
 
-TEST_F(GpuTest, PreparesEachContextForItself) {
-  gpu();
+TEST_F(GpuTest, LoadsForEachContextByItself) {
+  kernels();
   const Context other = driver_.activate(1);
   auto visit = Visit::begin(driver_, other);
   ASSERT_TRUE(visit.ok());
-  auto prepared = gpus_->prepare(other);
+  auto prepared = gpus_->enter(other);
   ASSERT_TRUE(prepared.ok());
   GateCell* cell = gpus_->gates().take();
   cell->release.store(1);
+  ASSERT_TRUE(put_captured_gate(*gpus_, **prepared, driver_.make_stream(other), *cell, 0).ok());
   ASSERT_TRUE(put_gate(*gpus_, **prepared, driver_.make_stream(other), *cell, 0).ok());
   driver_.run();
+  EXPECT_EQ(driver_.load_count(), 2U);
   EXPECT_EQ(cell->departure.load(), 1U);
 }
 
 TEST_F(GpuTest, SaysWhyAContextHasNoKernels) {
   driver_.fail("load", Code::kCuda);
-  EXPECT_EQ(gpu().refusal, "load was told to fail");
+  EXPECT_EQ(kernels().refusal, "load was told to fail");
   const Status put = put_edit(*gpus_, gpu(), stream_, nullptr, {});
   ASSERT_FALSE(put.ok());
   EXPECT_EQ(put.error().message(), "this GPU runs no kernel of ours: load was told to fail");
   EXPECT_EQ(driver_.load_count(), 0U);  // nor is it tried again
 }
 
-TEST_F(GpuTest, HoldsStreamsThoughThereAreNoKernels) {
-  driver_.fail("kernel", Code::kCuda);
+TEST_F(GpuTest, HoldsStreamsWithoutKernels) {
   GateCell* cell = gpus_->gates().take();
   ASSERT_TRUE(put_gate(*gpus_, gpu(), stream_, *cell, 0).ok());
   driver_.run();
   EXPECT_FALSE(driver_.is_idle(stream_));
+  EXPECT_EQ(driver_.load_count(), 0U);
 }
 
 TEST_F(GpuTest, GivesUpKernelsThatCannotBeWarmedUp) {
   driver_.fail("launch", Code::kCuda, 2);
-  EXPECT_EQ(gpu().refusal, "launch was told to fail");
-  EXPECT_EQ(gpu().spin, nullptr);
+  EXPECT_EQ(kernels().refusal, "launch was told to fail");
+  EXPECT_EQ(kernels().spin, nullptr);
 }
 
 TEST_F(GpuTest, TriesAgainToMapMemory) {
   driver_.fail("map_host", Code::kCuda, 2);
-  EXPECT_FALSE(gpus_->prepare(context_).ok());
-  EXPECT_TRUE(gpus_->prepare(context_).ok());
+  EXPECT_FALSE(gpus_->enter(context_).ok());
+  EXPECT_TRUE(gpus_->enter(context_).ok());
 }
 
 TEST_F(GpuTest, GateStopsTheStreamUntilAStore) {
@@ -110,7 +115,7 @@ TEST_F(GpuTest, GateStopsTheStreamUntilAStore) {
 }
 
 TEST_F(GpuTest, FailureOfTheFirstWordPutsNothing) {
-  const Gpu& prepared = gpu();
+  Gpu& prepared = gpu();
   driver_.run();
   driver_.fail("write_value", Code::kCuda);
   GateCell* cell = gpus_->gates().take();
@@ -180,7 +185,7 @@ TEST_F(OldGpuTest, AKernelWaitsAndMindsTheLimit) {
   const Context context = driver_.activate(0);
   const auto visit = Visit::begin(driver_, context);
   ASSERT_TRUE(visit.ok());
-  auto gpu = (*gpus)->prepare(context);
+  auto gpu = (*gpus)->enter(context);
   ASSERT_TRUE(gpu.ok());
   const Stream stream = driver_.make_stream(context);
   GateCell* cell = (*gpus)->gates().take();
@@ -203,7 +208,7 @@ TEST_F(OldGpuTest, WithoutKernelsNothingCanHold) {
   const auto visit = Visit::begin(driver_, context);
   ASSERT_TRUE(visit.ok());
   driver_.fail("load", Code::kCuda);
-  auto gpu = (*gpus)->prepare(context);
+  auto gpu = (*gpus)->enter(context);
   ASSERT_TRUE(gpu.ok());
   GateCell* cell = (*gpus)->gates().take();
   const auto put = put_gate(**gpus, **gpu, driver_.make_stream(context), *cell, 500);

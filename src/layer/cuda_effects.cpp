@@ -95,7 +95,7 @@ struct CudaEffects::Core {
 struct CudaEffects::Arrived {
   std::shared_ptr<Core> core;
   driver::Visit visit;
-  const driver::Gpu* gpu;
+  driver::Gpu* gpu;
   driver::Stream stream;
   driver::Graph graph;  // captured into, or null
 };
@@ -151,8 +151,9 @@ Status CudaEffects::prepare(int device) {
   const std::shared_ptr<Core> core = SABOT_TRY(this->core());
   const driver::Context context = SABOT_TRY(core->driver->primary_context(device));
   const driver::Visit visit = SABOT_TRY(driver::Visit::begin(*core->driver, context));
-  const driver::Gpu* gpu = SABOT_TRY(core->gpus->prepare(context));
-  if (!gpu->refusal.empty()) return Error(Code::kUnsupported, gpu->refusal);
+  driver::Gpu* gpu = SABOT_TRY(core->gpus->enter(context));
+  const std::string& refusal = core->gpus->kernels(*gpu).refusal;
+  if (!refusal.empty()) return Error(Code::kUnsupported, refusal);
   return {};
 }
 
@@ -171,7 +172,7 @@ Result<CudaEffects::Arrived> CudaEffects::arrive(const abi::Call& call) {
   const driver::Capture capture = SABOT_TRY(driver.capture_of(stream));
   if (capture.state == driver::Capture::State::kInvalidated)
     return Error(Code::kInvalidUsage, "the stream's capture into a graph has failed already");
-  const driver::Gpu* gpu = SABOT_TRY(core->gpus->prepare(context));
+  driver::Gpu* gpu = SABOT_TRY(core->gpus->enter(context));
   return Arrived{std::move(core), std::move(visit), gpu, stream, capture.graph};
 }
 

@@ -13,10 +13,12 @@
 // graph is held until the driver says that the graph is gone. The number of firings stays that of
 // the calls at capture: a replay is no call.
 //
-// Everything that can wait for the GPU is done once per context: prepare(), or else the first fault
-// (B16). The context, the capture mode and the capture state of the caller are as before after each
-// call (B9); the driver interface leaves no last error. A stream that is none of the application's
-// handles but the legacy or the per-thread one is that of the communicator's device (B14).
+// Loading a kernel waits for the kernels that run, so prepare() does it once per context before
+// there are any (B16). A first fault without it loads what it needs: a hold outside graphs,
+// nothing. The context, the capture mode and the capture state of the caller are as before after
+// each call (B9); the driver interface leaves no last error. A stream that is none of the
+// application's handles but the legacy or the per-thread one is that of the communicator's device
+// (B14).
 #pragma once
 
 #include <functional>

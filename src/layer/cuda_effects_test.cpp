@@ -247,6 +247,12 @@ TEST_F(CudaEffectsTest, NothingIsLoadedOnceTheDeviceIsPrepared) {
   EXPECT_EQ(driver_->load_count(), 1U);
 }
 
+TEST_F(CudaEffectsTest, AFirstHoldLoadsNothing) {
+  hold()->end(Hold::kLetGo);
+  driver_->run();
+  EXPECT_EQ(driver_->load_count(), 0U);
+}
+
 TEST_F(CudaEffectsTest, SaysWhyADeviceCannotBePrepared) {
   auto word = effects_->make_word(call_on(stream_));
   driver_->fail("load", Code::kCuda);
