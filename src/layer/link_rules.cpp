@@ -82,7 +82,7 @@ LinkRules::Rule* LinkRules::row_for(const abi::Call& call, FaultId fault, std::u
 
 Status LinkRules::apply(const scenario::Act& act, const abi::Call& call, Carrier carrier,
                         FaultId fault, std::string_view name) {
-  if (carrier == Carrier::kNetPlugin) SABOT_TRY(check_plugin(act, call));
+  SABOT_TRY(check(act, call, carrier));
   const std::uint64_t now = now_ns();
   const Lock lock(locked_);
   Rule* rule = row_for(call, fault, now);
@@ -106,8 +106,14 @@ Status LinkRules::apply(const scenario::Act& act, const abi::Call& call, Carrier
   return {};
 }
 
-Status LinkRules::check_plugin(const scenario::Act& act, const abi::Call& call) const {
-  if (!has_plugin_.load())
+Status LinkRules::check(const scenario::Act& act, const abi::Call& call, Carrier carrier) const {
+  const bool is_carried = has_carrier_[static_cast<std::size_t>(carrier)].load();
+  if (carrier == Carrier::kHostEngine) {
+    if (is_carried) return {};
+    return Error(Code::kUnsupported,
+                 "the host engine of this build moves its bytes without asking for link faults");
+  }
+  if (!is_carried)
     return Error(Code::kUnsupported,
                  "nothing carries the bytes of this process under Sabot's control; start it by "
                  "`sabot run`, which sets NCCL_NET_PLUGIN where the scenario has a link fault");

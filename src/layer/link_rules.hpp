@@ -44,8 +44,10 @@ class LinkRules {
   // name: of the fault, for what carriers report.
   Status apply(const scenario::Act& act, const abi::Call& call, Carrier carrier, FaultId fault,
                std::string_view name);
-  // A network plugin of ours has been started in this process.
-  void note_plugin() noexcept { has_plugin_.store(true); }
+  // Somebody in this process acts on rules, and begins to now.
+  void note_carrier(Carrier carrier) noexcept {
+    has_carrier_[static_cast<std::size_t>(carrier)].store(true);
+  }
 
   // What this fault did ends.
   void release(FaultId fault);
@@ -95,7 +97,7 @@ class LinkRules {
   void remove_if(Matches matches);
   template <typename Matches>
   sabot_link_rule_t sum_of(std::uint64_t now_ns, Matches matches) const;
-  Status check_plugin(const scenario::Act& act, const abi::Call& call) const;
+  Status check(const scenario::Act& act, const abi::Call& call, Carrier carrier) const;
   // The row of this fault on this communicator, else a free one, else null.
   Rule* row_for(const abi::Call& call, FaultId fault, std::uint64_t now_ns);
   void changed() noexcept {
@@ -106,7 +108,7 @@ class LinkRules {
   mutable std::atomic<bool> locked_{false};
   std::array<Rule, kRulesMax> rules_{};
   std::atomic<std::uint64_t> generation_{1};
-  std::atomic<bool> has_plugin_{false};
+  std::array<std::atomic<bool>, 2> has_carrier_{};  // by Carrier
 };
 
 // The fault layer's way to the rules of this process.

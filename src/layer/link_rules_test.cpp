@@ -31,6 +31,7 @@ abi::Call call_on(const int& comm, const char* label = "c0", int rank = 1, int w
 
 class LinkRulesTest : public ::testing::Test {
  protected:
+  LinkRulesTest() { rules_->note_carrier(LinkRules::Carrier::kHostEngine); }
   Status on_plugin(const scenario::Act& act, const abi::Call& call) {
     return rules_->apply(act, call, LinkRules::Carrier::kNetPlugin, {}, "f");
   }
@@ -49,8 +50,16 @@ TEST_F(LinkRulesTest, ARuleForTheNetIsRefusedWhereNoPluginWasStarted) {
   EXPECT_EQ(rules_->between(1, 0, kNow).effects, 0U);
 }
 
+TEST(LinkRules, ARuleForAHostEngineThatDoesNotAskIsRefused) {
+  const auto rules = std::make_unique<LinkRules>();
+  const Status status = rules->apply(link_act(scenario::LinkKind::kCut), call_on(kCommA),
+                                     LinkRules::Carrier::kHostEngine, {}, "f");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code(), Code::kUnsupported);
+}
+
 TEST_F(LinkRulesTest, ARuleHoldsForThePeersItNamesAndForNoOther) {
-  rules_->note_plugin();
+  rules_->note_carrier(LinkRules::Carrier::kNetPlugin);
   const std::uint64_t before = rules_->generation();
   ASSERT_TRUE(on_plugin(link_act(scenario::LinkKind::kCut, 0b1001), call_on(kCommA)).ok());
   EXPECT_NE(rules_->generation(), before);
@@ -64,14 +73,14 @@ TEST_F(LinkRulesTest, ARuleHoldsForThePeersItNamesAndForNoOther) {
 }
 
 TEST_F(LinkRulesTest, ARuleForAllPeersHoldsForUnknownOnesToo) {
-  rules_->note_plugin();
+  rules_->note_carrier(LinkRules::Carrier::kNetPlugin);
   ASSERT_TRUE(on_plugin(link_act(scenario::LinkKind::kDrop), call_on(kCommA, "c0/s0", 0, 1)).ok());
   EXPECT_EQ(rules_->between(1, -1, kNow).effects, std::uint32_t{SABOT_LINK_DROP});
   EXPECT_EQ(rules_->between(1, 77, kNow).effects, std::uint32_t{SABOT_LINK_DROP});
 }
 
 TEST_F(LinkRulesTest, PeersOfASplitCannotBeNamedToThePluginButToTheHostEngine) {
-  rules_->note_plugin();
+  rules_->note_carrier(LinkRules::Carrier::kNetPlugin);
   const scenario::Act act = link_act(scenario::LinkKind::kCut, 0b1);
   const Status refused = on_plugin(act, call_on(kCommA, "c0/s0", 1, 3));
   ASSERT_FALSE(refused.ok());

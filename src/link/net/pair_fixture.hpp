@@ -49,10 +49,10 @@ inline std::array<std::byte, kHandleBytes> bytes_of(const Handle& handle) {
   return bytes;
 }
 
-// Asks again until the answer is there or ten seconds are over.
+// Asks again until the answer is there or a minute is over, which only bounds hangs.
 template <typename Ask>
 bool eventually(Ask ask) {
-  const std::uint64_t deadline = now_ns() + 10'000'000'000;
+  const std::uint64_t deadline = now_ns() + 60'000'000'000;
   while (now_ns() < deadline)
     if (ask()) return true;
   return false;

@@ -20,7 +20,7 @@ SABOT_PUBLIC int sabot_link_rule_for(const sabot_link_query_t* query, sabot_link
       rule->size < sizeof *rule)
     return -1;
   sabot::layer::LinkRules& rules = sabot::layer::LinkRules::process();
-  rules.note_plugin();
+  rules.note_carrier(sabot::layer::LinkRules::Carrier::kNetPlugin);
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
