@@ -70,6 +70,7 @@ Result<CaseList> cases_of(const Plan& plan, const std::vector<Calls>& calls) {
     lister.list_.left_out += generated.left_out;
     for (PlannedCase& planned : generated.cases) {
       planned.deadline_ns = plan.deadline_ns;
+      planned.scenario.seed = plan.seed;
       SABOT_TRY(lister.add(std::move(planned), wanted.line));
     }
   }

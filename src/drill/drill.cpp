@@ -131,7 +131,7 @@ class Drill {
       finished->ending = SABOT_TRY(pool_.run(order));
       if (pool_.signal() != 0) return {};
       const bool is_good = finished->ending.exit_status == 0 && finished->ending.signal == 0;
-      if (is_good && !plan_.check.command.empty()) SABOT_TRY(check_baseline(mine, *finished));
+      if (is_good && plan_.check.exists()) SABOT_TRY(check_baseline(mine, *finished));
       if (is_good) SABOT_TRY(mine.finish(*finished));
     }
     end_.report.baseline = judge(gather(planned, plan_, places_of(mine), *finished));
@@ -150,8 +150,10 @@ class Drill {
 
   // The check must find the baseline to be as it is: else it would find every case to differ.
   Status check_baseline(const CaseFolder& mine, CaseFolder::Finished& finished) {
-    const Ending ending = SABOT_TRY(pool_.run(check_order(mine)));
-    finished.check = check_of(mine, ending);
+    if (plan_.check.pattern)
+      finished.check = check_by_pattern(mine);
+    else
+      finished.check = check_of(mine, SABOT_TRY(pool_.run(check_order(mine))));
     if (pool_.signal() != 0 || finished.check.agrees) return {};
     return Error(Code::kInvalidArgument,
                  "the check does not agree with the baseline itself: " + finished.check.text +
@@ -165,7 +167,8 @@ class Drill {
                        format_duration_ns(plan_.deadline_ns) +
                        ", the deadline of the plan; give it a longer 'deadline'");
     if (baseline.holds) return {};
-    std::string text = "the command does not complete without any fault: " + baseline.note;
+    std::string text = "the command does not complete without any fault";
+    for (const std::string& reason : baseline.reasons) text += "\n  " + reason;
     for (const std::string& line : tail_of(folder_.baseline().output(), 8)) text += "\n  " + line;
     return Error(Code::kInvalidUsage,
                  text + "\nits output is in '" + folder_.baseline().output() + "'");

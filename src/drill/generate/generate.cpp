@@ -98,7 +98,6 @@ class Generator {
       planned.name = name_of(one, wanted_.actions[one.action]);
       planned.scenario = one.scenario;
       planned.scenario.name = planned.name + " (" + std::string(word_of(one.phase)) + ")";
-      planned.scenario.seed = seed_;
       out.cases.push_back(std::move(planned));
     }
     out.left_out = found_.size() - out.cases.size();

@@ -58,9 +58,9 @@ Case judge(const Evidence& evidence) {
   one.events = events_of(evidence);
   const Verdict verdict = outcome_of(evidence, one);
   one.outcome = verdict.outcome;
-  one.note = verdict.note;
+  if (one.outcome == Outcome::kNotRecorded) one.note = verdict.note;
   if (one.outcome == Outcome::kRecovers) one.recovery_ns = recovery_of(evidence, one.fault_ns);
-  one.requirements = requirements_of(evidence, one);
+  one.requirements = requirements_of(evidence, one, verdict.note);
   one.holds = true;
   for (const Requirement& requirement : one.requirements) {
     if (requirement.holds) continue;

@@ -36,7 +36,8 @@ int signal_of(const Ending& ending);
 
 std::vector<Event> events_of(const Evidence& evidence);
 
-// Precondition: all else of the case is filled in.
-std::vector<Requirement> requirements_of(const Evidence& evidence, const Case& one);
+// Precondition: all else of the case is filled in. why: Verdict::note.
+std::vector<Requirement> requirements_of(const Evidence& evidence, const Case& one,
+                                         const std::string& why);
 
 }  // namespace sabot::drill

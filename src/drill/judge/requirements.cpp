@@ -13,7 +13,8 @@ std::string counted(std::uint64_t count, const char* one) {
 
 class Requirements {
  public:
-  Requirements(const Evidence& evidence, const Case& one) : evidence_(evidence), one_(one) {}
+  Requirements(const Evidence& evidence, const Case& one, const std::string& why)
+      : evidence_(evidence), one_(one), why_(why) {}
 
   std::vector<Requirement> all() {
     outcome();
@@ -23,7 +24,9 @@ class Requirements {
     const Expected& expected = evidence_.expected;
     if (expected.detected_within_ns) detected(*expected.detected_within_ns);
     if (expected.finished_within_ns) finished(*expected.finished_within_ns);
-    if (expected.attempts) number("attempts", *expected.attempts, one_.attempts, "the job made");
+    if (expected.attempts)
+      number("attempts", *expected.attempts, one_.attempts,
+             "the job was started " + counted(one_.attempts, "time"));
     if (expected.steps_lost) steps_lost(*expected.steps_lost);
     if (expected.check.value_or(evidence_.has_check)) check();
     return std::move(out_);
@@ -45,7 +48,7 @@ class Requirements {
             : std::find(wanted.begin(), wanted.end(), one_.outcome) != wanted.end();
     const std::string observed(word_of(one_.outcome));
     add("outcome", one_.expected, observed,
-        is_good ? "" : "expected " + one_.expected + ", but the job " + verb() + ": " + one_.note);
+        is_good ? "" : "expected " + one_.expected + ", but the job " + verb() + ": " + why_);
   }
 
   std::string verb() const {
@@ -112,16 +115,16 @@ class Requirements {
   }
 
   void number(const char* what, const scenario::NumberSet& wanted, std::uint64_t observed,
-              const std::string& subject) {
+              const std::string& sentence) {
     const std::string expected = wanted.to_string(scenario::NumberStyle::kPlain);
     add(what, expected, std::to_string(observed),
-        wanted.contains(observed)
-            ? ""
-            : subject + " " + std::to_string(observed) + " " + what + ", expected " + expected);
+        wanted.contains(observed) ? "" : sentence + ", expected " + expected);
   }
 
   void steps_lost(const scenario::NumberSet& wanted) {
-    if (one_.steps_lost) return number("steps_lost", wanted, *one_.steps_lost, "the job has");
+    if (one_.steps_lost)
+      return number("steps_lost", wanted, *one_.steps_lost,
+                    counted(*one_.steps_lost, "step") + " of the job were lost");
     add("steps_lost", wanted.to_string(scenario::NumberStyle::kPlain), "unknown",
         "how many steps were lost is not known: no line of the job matches 'progress'");
   }
@@ -145,13 +148,15 @@ class Requirements {
 
   const Evidence& evidence_;
   const Case& one_;
+  const std::string& why_;
   std::vector<Requirement> out_;
 };
 
 }  // namespace
 
-std::vector<Requirement> requirements_of(const Evidence& evidence, const Case& one) {
-  return Requirements(evidence, one).all();
+std::vector<Requirement> requirements_of(const Evidence& evidence, const Case& one,
+                                         const std::string& why) {
+  return Requirements(evidence, one, why).all();
 }
 
 }  // namespace sabot::drill
