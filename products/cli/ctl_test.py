@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -32,6 +33,64 @@ when = { call = "AllReduce" }
 do = { error = "InternalError" }
 budget = 3
 """
+# Two ranks that all-reduce all the time until a file `stop` is there, and write a line for each call
+# that failed or took long. Errors come after the call, so that the ranks stay in step.
+JOB = """
+import ctypes, json, os, time
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+read, write = os.pipe()
+rank = 0 if os.fork() else 1
+nccl = ctypes.CDLL(None)
+unique = Id()
+if rank == 0:
+    nccl.ncclGetUniqueId(ctypes.byref(unique))
+    os.write(write, bytes(unique))
+else:
+    unique = Id.from_buffer_copy(os.read(read, 128))
+comm = ctypes.c_void_p()
+assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, unique, rank) == 0
+memory = (ctypes.c_float * 4)()
+with open(f"rank{rank}.log", "w", buffering=1) as log:
+    while True:
+        memory[0] = 1.0 if rank == 0 and os.path.exists("stop") else 0.0
+        start = time.monotonic_ns()
+        result = nccl.ncclAllReduce(memory, memory, ctypes.c_size_t(4), 7, 0, comm, None)
+        end = time.monotonic_ns()
+        if result != 0 or end - start > 30_000_000:
+            log.write(json.dumps({"result": result, "start": start, "end": end}) + "\\n")
+        if memory[0] != 0:
+            break
+        if start % 64 == 0:
+            open(f"rank{rank}.alive", "w").close()
+        time.sleep(0.001)
+if rank == 0:
+    os.wait()
+"""
+STORM = """sabot = 1
+[[fault]]
+name = "stormy"
+when = { call = "AllReduce", switch = "storm" }
+do = { error = "SystemError", at = "after" }
+[[fault]]
+name = "frozen"
+when = { call = "AllReduce", switch = "frost" }
+do = { hang = true, on = "host" }
+[[fault]]
+name = "asked"
+armed = false
+when = { call = "AllReduce", nth = 1 }
+do = { error = "RemoteError", at = "after" }
+"""
+ADDED = """sabot = 1
+[[fault]]
+name = "late"
+when = { call = "AllReduce", rank = 1 }
+do = { error = "InternalError", at = "after" }
+budget = 2
+"""
 # Waits for a word on its standard input, so that it ends with the test at the latest.
 WAITING = ["sh", "-c", "touch ready; read line; exit 7"]
 HELP = "\n`sabot help ctl` explains it.\n"
@@ -44,7 +103,8 @@ class Running:
         self.process = subprocess.Popen(
             [test.sabot, "run", "--engine", "host", *words, "--", *(command or WAITING)],
             cwd=folder or test.folder, env={**test.environment, **environment},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True)
         test.addCleanup(self.kill)
         ready = pathlib.Path(folder or test.folder) / "ready"
         deadline = time.monotonic() + staged_tree.TIMEOUT_S
@@ -58,8 +118,11 @@ class Running:
         return self.err
 
     def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
+        """Nothing of the run outlives the test."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.communicate()
 
 
@@ -273,6 +336,129 @@ class Several(TreeTest):
         run = Running(self, "--run-folder", str(deep))
         done = self.run_sabot("ctl", deep, "status", "--json")
         self.assertEqual(json.loads(done.out)["launcher_pid"], run.process.pid)
+
+
+class Effects(TreeTest):
+    """What the ranks of a run do when it is changed, and how soon."""
+
+    ROUNDS = 5
+    SOON_NS = 100_000_000
+
+    def start(self, scenario=STORM):
+        self.write("job.py", JOB)
+        words = ["--run-folder", "r"]
+        if scenario:
+            self.write("s.toml", scenario)
+            words += ["--scenario", "s.toml"]
+        run = Running(self, *words, command=["sh", "-c", f"touch ready; exec {sys.executable} job.py"])
+        self.addCleanup((self.folder / "stop").touch)
+        self.eventually(lambda: all((self.folder / f"rank{r}.alive").exists() for r in (0, 1)))
+        return run
+
+    def stop(self, run):
+        (self.folder / "stop").touch()
+        err = run.end()
+        self.assertEqual(run.process.returncode, 0, err)
+        return err
+
+    def eventually(self, condition):
+        deadline = time.monotonic() + staged_tree.TIMEOUT_S
+        while time.monotonic() < deadline:
+            if found := condition():
+                return found
+            time.sleep(0.005)
+        return self.fail("it did not come about")
+
+    def ask(self, **request):
+        """One request by the protocol itself; returns when it was sent, and the answer."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(staged_tree.TIMEOUT_S)
+            line.connect(str(self.folder / "r/control.sock"))
+            sent = time.monotonic_ns()
+            line.sendall(json.dumps(request).encode() + b"\n")
+            answer = json.loads(line.makefile().readline())
+        self.assertTrue(answer["ok"], answer)
+        return sent, answer
+
+    def events(self, rank):
+        text = (self.folder / f"rank{rank}.log").read_text()
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
+
+    def errors_since(self, rank, since):
+        return [event for event in self.events(rank) if event["result"] and event["end"] >= since]
+
+    def fault(self, name):
+        _, answer = self.ask(do="status")
+        return {fault["name"]: fault for fault in answer["status"]["faults"]}[name]
+
+    def test_a_switch_reaches_all_ranks_within_100_ms(self):
+        run = self.start()
+        delays = []
+        for _ in range(self.ROUNDS):
+            sent, _ = self.ask(do="arm", name="storm")
+            first = [self.eventually(lambda r=r: self.errors_since(r, sent))[0] for r in (0, 1)]
+            self.assertEqual([event["result"] for event in first], [2, 2])
+            delays.append(max(event["end"] for event in first) - sent)
+            self.ask(do="disarm", name="storm")
+            quiet = time.monotonic_ns() + 2 * self.SOON_NS
+            self.eventually(lambda: time.monotonic_ns() > quiet + self.SOON_NS)
+            self.assertEqual(self.errors_since(0, quiet) + self.errors_since(1, quiet), [])
+        self.assertLess(min(delays), self.SOON_NS, delays)
+        fired = self.fault("stormy")["fired"]
+        self.assertEqual(fired, len(self.events_with(2)))
+        self.assertIn(", fired 1 (", self.stop(run))
+
+    def events_with(self, result):
+        return [event for rank in (0, 1) for event in self.events(rank) if event["result"] == result]
+
+    def test_held_calls_are_shown_and_released_within_100_ms(self):
+        run = self.start()
+        delays = []
+        for _ in range(self.ROUNDS):
+            self.ask(do="arm", name="frost")
+            self.eventually(lambda: self.fault("frozen")["held"])
+            # The other rank is held too, or waits for this one within a call that began before.
+            time.sleep(0.1)
+            held = self.fault("frozen")["held"]
+            self.assertIn(sorted(call["rank"] for call in held), [[0], [1], [0, 1]])
+            calls = "1 call" if len(held) == 1 else "2 calls"
+            _, answer = self.ask(do="disarm", name="frozen")
+            self.assertIn(f"it still holds {calls}", answer["text"])
+            sent, answer = self.ask(do="release", name="frozen")
+            self.assertEqual(answer["text"], f'fault "frozen" is released ({calls} held)')
+            ended = [self.eventually(lambda r=r: [event for event in self.events(r)
+                                                  if event["end"] >= sent])[0] for r in (0, 1)]
+            self.assertEqual([event["result"] for event in ended], [0, 0])
+            delays.append(max(event["end"] for event in ended) - sent)
+            self.eventually(lambda: not self.fault("frozen")["held"])
+            self.ask(do="disarm", name="frost")
+            self.ask(do="arm", name="frozen")
+        self.assertLess(min(delays), self.SOON_NS, delays)
+        self.stop(run)
+
+    def test_a_fault_fires_once_when_it_is_asked_to_also_if_it_is_not_armed(self):
+        run = self.start()
+        for number, rank in enumerate((1, 0, None), 1):
+            self.ask(do="fire", name="asked", **({} if rank is None else {"rank": rank}))
+            self.eventually(lambda n=number: len(self.events_with(6)) == n)
+            self.assertIsNone(self.fault("asked")["waits_for"])
+            if rank is not None:
+                self.assertEqual(len([e for e in self.events(rank) if e["result"] == 6]), 1)
+        self.assertEqual(self.fault("asked")["fired"], 3)
+        self.stop(run)
+        self.assertEqual(len(self.events_with(6)), 3)
+        self.assertEqual(len([line for line in self.journal("r") if '"asked"' in line]), 3)
+
+    def test_a_scenario_reaches_a_run_that_had_none(self):
+        run = self.start(scenario=None)
+        sent, _ = self.ask(do="add", file="late.toml", text=ADDED)
+        first = self.eventually(lambda: self.errors_since(1, sent))[0]
+        self.assertEqual(first["result"], 3)
+        self.eventually(lambda: self.fault("late")["left"] == 0)
+        self.assertEqual(self.fault("late")["fired"], 2)
+        err = self.stop(run)
+        self.assertEqual((len(self.events_with(3)), self.errors_since(0, sent)), (2, []))
+        self.assertIn("faults planned 1, fired 1 (2 times)\n", err)
 
 
 if __name__ == "__main__":
