@@ -37,6 +37,14 @@ def environment():
     }
 
 
+def library(build, name):
+    """Its path. The loader would say nothing of a missing one, and we would measure the peer."""
+    path = build / "sabot" / "lib" / name
+    if not path.exists():
+        raise SystemExit(f"{path} is missing; build it first")
+    return str(path)
+
+
 def measure(command, env=None):
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=300
@@ -81,25 +89,60 @@ def write(name, rows):
     return all(r["met"] is not False for r in rows)
 
 
+def silent_faults():
+    """Fifty faults on the very function that is called, none of which fires: those of other ranks,
+    sizes, attempts and comms, those whose time has not come, and those that count each call."""
+    conditions = [f"rank={n}" for n in range(1, 11)]
+    conditions += [f"bytes>={n}MiB" for n in range(1, 11)]
+    conditions += [f"attempt={n}" for n in range(1, 6)]
+    conditions += [f"comm=c{n},nth={n}" for n in range(1, 11)]
+    conditions += [f"after={n}h" for n in range(1, 6)]
+    conditions += [f"nth={10**9 + n}" for n in range(8)]
+    conditions += [f"bytes<={n}MiB,every={10**9}" for n in range(1, 3)]
+    assert len(conditions) == 50
+    return line_of(conditions)
+
+
+def counting_faults():
+    """The dearest fifty: each counts every call, by a trigger of its own."""
+    return line_of(f"bytes<={n}MiB,every={10**9}" for n in range(1, 51))
+
+
+def line_of(conditions):
+    return ";".join(f"AllReduce[{each}]=error(SystemError)" for each in conditions)
+
+
 def interposition(build, rounds):
     program = build / "bench" / "bench_call_cost"
-    preload = {"LD_PRELOAD": str(build / "sabot/lib/libsabot.so"), "SABOT_ENGINE": "real"}
-    armed = {"SABOT_FAULT": "Broadcast[nth=1]=error(SystemError)", "SABOT_QUIET": "1"}
-    subjects = [("direct", {}), ("through", preload), ("again", {}), ("armed", preload | armed)]
+    preload = {"LD_PRELOAD": library(build, "libsabot.so"), "SABOT_ENGINE": "real"}
+    host = {"LD_PRELOAD": library(build, "standin/libnccl.so.2"), "SABOT_ENGINE": "host"}
+    elsewhere = {"SABOT_FAULT": "Broadcast[nth=1]=error(SystemError)", "SABOT_QUIET": "1"}
+    silent = {"SABOT_FAULT": silent_faults(), "SABOT_QUIET": "1"}
+    counting = {"SABOT_FAULT": counting_faults(), "SABOT_QUIET": "1"}
+    subjects = [("direct", {}), ("through", preload), ("again", {}),
+                ("elsewhere", preload | elsewhere), ("silent", preload | silent), ("counting", preload | counting),
+                ("host", host), ("host again", host), ("host silent", host | silent)]
     cost = interleaved(
         rounds, [(name, lambda env=env: measure([program], env)) for name, env in subjects]
     )
-    direct, spread = min(cost["direct"], cost["again"]), abs(cost["again"] - cost["direct"])
 
-    def against(case, name, limit):
-        added = cost[name] - direct
+    def against(case, name, peers, limit):
+        """peers: the same subject, measured twice."""
+        peer, spread = min(cost[p] for p in peers), abs(cost[peers[0]] - cost[peers[1]])
+        added = cost[name] - peer
         bar = f"+{added:.1f}, at most +{limit}"
-        return row(case, (cost[name], direct), "direct", bar, added <= limit + spread)
+        return row(case, (cost[name], peer), peers[0], bar, added <= limit + spread)
 
+    direct, standin = ("direct", "again"), ("host", "host again")
+    direct_cost = min(cost["direct"], cost["again"])
     return write("interposition", [
         row("direct against direct", (cost["again"], cost["direct"]), "direct", "the spread"),
-        against("no layer", "through", 5),
-        against("log off, fault armed elsewhere", "armed", 25),
+        against("no layer", "through", direct, 5),
+        against("log off, fault armed elsewhere", "elsewhere", direct, 25),
+        against("50 faults armed here, silent", "silent", direct, 100),
+        row("… each counting by itself", (cost["counting"], direct_cost), "direct", "none"),
+        row("stand-in against stand-in", (cost["host again"], cost["host"]), "host", "the spread"),
+        against("50 faults armed here, stand-in", "host silent", standin, 100),
     ])
 
 
@@ -110,7 +153,7 @@ def startup(build, rounds):
         return (time.perf_counter() - started) * 1e3
 
     plain = dict(os.environ)
-    loaded = {**plain, "LD_PRELOAD": str(build / "sabot/lib/libsabot.so")}
+    loaded = {**plain, "LD_PRELOAD": library(build, "libsabot.so")}
     subjects = [("plain", plain), ("loaded", loaded), ("again", plain)]
     cost = interleaved(rounds * 100, [(name, lambda env=env: run(env)) for name, env in subjects])
     spread = abs(cost["again"] - cost["plain"])

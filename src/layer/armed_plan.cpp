@@ -1,6 +1,7 @@
 // Deciding, claiming and journalling in that order.
 #include "layer/armed_plan.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -83,6 +84,15 @@ ArmedPlan::ArmedPlan(const scenario::Scenario& scenario, PlanSource source, Ledg
   set_concerns(functions);
 }
 
+bool ArmedPlan::acts_on_streams() const {
+  return std::any_of(prepared_.begin(), prepared_.end(), [](const Prepared& prepared) {
+    const scenario::Act& act = prepared.act;
+    const bool is_wait = act.kind == ActionKind::kDelay || act.kind == ActionKind::kHang;
+    return (is_wait && !act.on_host) || act.kind == ActionKind::kAsyncError ||
+           act.kind == ActionKind::kCorrupt;
+  });
+}
+
 void ArmedPlan::report_once(const std::string& text) {
   if (!reported_.exchange(true)) log::line(text);
 }
@@ -158,7 +168,7 @@ scenario::Controls ArmedPlan::controls(const abi::Call& call) const {
 void ArmedPlan::consider(const abi::Call& call, Firings& firings) {
   if (!decider_->is_interested(call.function)) return;
   const call::KeepErrno keep;
-  const std::uint64_t now_ns = decider_->uses_clock() ? run::now().monotonic_ns : 0;
+  const std::uint64_t now_ns = decider_->uses_clock() ? run::recent_monotonic_ns() : 0;
   const scenario::Verdict wanted = decider_->enter(call, now_ns, controls(call));
   if (__builtin_expect(wanted.empty(), 1)) return;
   std::size_t room = Firings::kMax - firings.size();

@@ -61,6 +61,8 @@ std::string executable_path() {
 
 Now now() { return {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC)}; }
 
+std::uint64_t recent_monotonic_ns() { return clock_ns(CLOCK_MONOTONIC_COARSE); }
+
 std::string file_name_of(std::string_view text) {
   constexpr std::size_t kNameBytesMax = 160;  // below NAME_MAX (255) with room for a suffix
   std::string name;
