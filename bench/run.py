@@ -120,7 +120,8 @@ def interposition(build, rounds):
     silent = {"SABOT_FAULT": silent_faults(), "SABOT_QUIET": "1"}
     counting = {"SABOT_FAULT": counting_faults(), "SABOT_QUIET": "1"}
     subjects = [("direct", {}), ("through", preload), ("again", {}),
-                ("elsewhere", preload | elsewhere), ("silent", preload | silent), ("counting", preload | counting),
+                ("elsewhere", preload | elsewhere), ("silent", preload | silent),
+                ("counting", preload | counting),
                 ("host", host), ("host again", host), ("host silent", host | silent)]
     cost = interleaved(
         rounds, [(name, lambda env=env: measure([program], env)) for name, env in subjects]
