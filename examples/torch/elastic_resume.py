@@ -7,7 +7,8 @@ A small model under DistributedDataParallel writes a checkpoint after each step.
 breaks the gradients' all-reduce of step 8 on rank 1, in the first attempt only: torchrun ends the
 job and starts it again, and it goes on from the last checkpoint. The weights at the end, of which a
 digest is printed, are those of a run without a fault, bit for bit. Without `sabot run` nothing
-fails. With --folder the checkpoints stay; else they are removed when the job is done.
+fails. With --folder the checkpoints stay, and the digests of all ranks beside them; else they are
+removed when the job is done.
 
 The drills of share/drills run this program under many faults. For them it has a timeout, without
 which a job waits half an hour for a rank that hangs, and --keep-going, which is what loops do that
@@ -116,6 +117,7 @@ def train(options, rank, attempt):
             save(path, step, model, optimizer)
         say(f"attempt {attempt} rank {rank}: step {step} of {options.steps},"
             f" loss {loss.item():.6f}")
+    (options.folder / f"weights-of-rank-{rank}").write_text(digest(model) + "\n")
     say(f"attempt {attempt} rank {rank}: done after step {options.steps},"
         f" weights {digest(model)}")
 
