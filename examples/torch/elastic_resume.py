@@ -117,7 +117,8 @@ def train(options, rank, attempt):
             save(path, step, model, optimizer)
         say(f"attempt {attempt} rank {rank}: step {step} of {options.steps},"
             f" loss {loss.item():.6f}")
-    (options.folder / f"weights-of-rank-{rank}").write_text(digest(model) + "\n")
+    if options.stays:
+        (options.folder / f"weights-of-rank-{rank}").write_text(digest(model) + "\n")
     say(f"attempt {attempt} rank {rank}: done after step {options.steps},"
         f" weights {digest(model)}")
 
@@ -130,8 +131,8 @@ def main():
     parser.add_argument("--timeout", type=float, help="of the process group, in seconds")
     parser.add_argument("--keep-going", action="store_true", help="skip steps that fail")
     options = parser.parse_args()
-    is_temporary = options.folder is None
-    if is_temporary:  # one name for all ranks and attempts of this torchrun
+    options.stays = options.folder is not None
+    if not options.stays:  # one name for all ranks and attempts of this torchrun
         options.folder = pathlib.Path(tempfile.gettempdir()) / f"elastic-resume-{os.getppid()}"
     options.folder.mkdir(parents=True, exist_ok=True)
     torch.use_deterministic_algorithms(True)
@@ -144,7 +145,7 @@ def main():
         sys.excepthook(*sys.exc_info())
         sys.stderr.flush()
         os._exit(1)  # as a launcher would: nothing waits for a communicator that is broken
-    if is_temporary and dist.get_rank() == 0:
+    if not options.stays and dist.get_rank() == 0:
         shutil.rmtree(options.folder)
     dist.destroy_process_group()
 
