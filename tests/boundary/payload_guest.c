@@ -9,7 +9,8 @@
  * in one group), stream (1: on a stream of Sabot's), inplace, set (ELEMENT:HEX, put into the input
  * of the first call), shared (1: all ranks are communicators of this process, and this one calls;
  * for a library that waits for nobody), registered (1: the input is), oneinput (1: all calls have
- * that of the first). Linked to the stand-in, as an application would be. */
+ * that of the first), zero (1: the input is all zeros), rounds (each with a communicator of its
+ * own, whatever became of the one before). Linked to the stand-in, as an application would be. */
 #include <nccl.h>
 #include <poll.h>
 #include <sabot/stream.h>
@@ -22,14 +23,15 @@ enum { kGuard = 64, kCallsMax = 4, kBufferMax = 4096, kRanksMax = 8 };
 
 static struct {
   const char* function;
-  int rank, ranks, root, calls, group;
+  int rank, ranks, root, calls, group, rounds, is_zero;
   int is_on_stream, is_in_place, is_shared, is_registered, has_one_input;
   size_t count;
   ncclDataType_t datatype;
   size_t element;
   ncclRedOp_t redop;
   const char* set;
-} asked = {.calls = 1, .count = 8, .datatype = ncclFloat32, .element = 4, .redop = ncclSum};
+} asked = {
+    .calls = 1, .rounds = 1, .count = 8, .datatype = ncclFloat32, .element = 4, .redop = ncclSum};
 
 struct buffers {
   unsigned char input[kGuard + kBufferMax + kGuard];
@@ -93,6 +95,10 @@ static void read_word(const char* word) {
     asked.is_shared = number;
   else if (strcmp(key, "oneinput") == 0)
     asked.has_one_input = number;
+  else if (strcmp(key, "zero") == 0)
+    asked.is_zero = number;
+  else if (strcmp(key, "rounds") == 0)
+    asked.rounds = number;
   else if (strcmp(key, "registered") == 0)
     asked.is_registered = number;
   else if (strcmp(key, "set") == 0)
@@ -141,6 +147,7 @@ static void fill(struct buffers* it, int call) {
     const uint64_t bits = strtoull(value + 1, NULL, 16);
     memcpy(it->send + element * asked.element, &bits, asked.element);
   }
+  if (asked.is_zero) memset(it->send, 0, it->send_elements * asked.element);
   memcpy(it->input_before, it->send, kBufferMax);
 }
 
@@ -206,7 +213,7 @@ static void print_buffers(const struct buffers* it, int call) {
 }
 
 static void share_id(const char* file, ncclUniqueId* id) {
-  char name[512];
+  char name[520];
   snprintf(name, sizeof name, "%s.new", file);
   if (asked.rank == 0) {
     need(ncclGetUniqueId(id) == ncclSuccess, "no unique id");
@@ -260,6 +267,22 @@ static int make_calls(int first, int last, ncclComm_t comm, cudaStream_t stream)
   return has_failed;
 }
 
+/* All calls on a communicator of their own, which is destroyed, or aborted if something failed. */
+static int run_round(int calls, const char* id_file, cudaStream_t stream) {
+  ncclComm_t comm = NULL;
+  void* handle = NULL;
+  for (int i = 0; i < calls; ++i) fill(&all[i], i);
+  if (failed("init", 0, make_comm(&comm, id_file), comm)) return 0;
+  if (asked.is_registered)
+    need(ncclCommRegister(comm, all[0].send, kBufferMax, &handle) == ncclSuccess, "CommRegister");
+  int has_failed = 0;
+  if (asked.group > 0) has_failed = make_calls(0, calls - 1, comm, stream);
+  for (int i = 0; asked.group == 0 && i < calls && !has_failed; ++i)
+    has_failed = make_calls(i, i, comm, stream);
+  const char* end = has_failed ? "abort" : "destroy";
+  return !failed(end, 0, has_failed ? ncclCommAbort(comm) : ncclCommDestroy(comm), NULL);
+}
+
 int main(int argc, char** argv) {
   need(argc > 4, "usage: payload_guest RANK RANKS ID_FILE FUNCTION [key=value…]");
   asked.rank = atoi(argv[1]);
@@ -268,24 +291,13 @@ int main(int argc, char** argv) {
   for (int i = 5; i < argc; ++i) read_word(argv[i]);
   const int calls = asked.group > 0 ? asked.group : asked.calls;
   need(calls <= kCallsMax && asked.ranks <= kRanksMax, "too many calls or ranks");
-  for (int i = 0; i < calls; ++i) fill(&all[i], i);
-
-  ncclComm_t comm = NULL;
-  void* handle = NULL;
   cudaStream_t stream = NULL;
-  if (failed("init", 0, make_comm(&comm, argv[3]), comm)) return 0;
-  if (asked.is_registered)
-    need(ncclCommRegister(comm, all[0].send, kBufferMax, &handle) == ncclSuccess, "CommRegister");
   if (asked.is_on_stream) need(sabot_stream_create(&stream) == ncclSuccess, "no stream");
-
-  int has_failed = 0;
-  if (asked.group > 0) has_failed = make_calls(0, calls - 1, comm, stream);
-  for (int i = 0; asked.group == 0 && i < calls && !has_failed; ++i)
-    has_failed = make_calls(i, i, comm, stream);
-  if (has_failed) {
-    printf("abort result %d\n", ncclCommAbort(comm));
-  } else {
-    printf("destroy result %d\n", ncclCommDestroy(comm));
+  for (int round = 0; round < asked.rounds; ++round) {
+    char id_file[512];
+    snprintf(id_file, sizeof id_file, "%s.%d", argv[3], round);
+    printf("round %d\n", round);
+    if (!run_round(calls, id_file, stream)) break;
   }
   if (stream != NULL) sabot_stream_destroy(stream);
   return 0;

@@ -173,7 +173,7 @@ class Mismatch(PayloadTest):
             self.assertIn("AllReduce count=5 float32 sum", text)
             self.assertIn("AllReduce count=8 float32 sum", text)
             self.assertIn("rank 1", text)
-            self.assertIn("abort result 0", rank.lines)
+            self.assertIn("abort 0 result 0", rank.lines)
 
     def test_of_the_data_type_is_seen_by_every_rank(self):
         self.check(
@@ -217,6 +217,16 @@ class Mismatch(PayloadTest):
         ranks = self.check(words, "mismatch(count,to=5)", called("AllReduce", group=1, count=5))
         self.assertIn("call 0 result 0", ranks[0].lines)
         self.assertIn("group 0 result 5", ranks[0].lines)
+
+    def test_leaves_nothing_behind_for_the_next_communicator(self):
+        for words in (called("AllReduce", rounds=2), called("AllReduce", rounds=2, stream=1)):
+            with self.subTest(words=words):
+                fault = "odd-one: AllReduce[rank=1,comm=c0]=mismatch(count,to=2)"
+                ranks, plain = world(words, fault), world(words)
+                for rank in range(RANKS):
+                    self.assertIn("abort 0 result 0", ranks[rank].lines)
+                    second = [r.lines[r.lines.index("round 1") :] for r in (ranks[rank], plain[rank])]
+                    self.assertEqual(second[0], second[1])
 
     def test_of_a_send_is_told_to_its_receiver(self):
         faulted = world(
@@ -319,6 +329,35 @@ class CorruptInput(PayloadTest):
         first, again, other = (world(words, fault, seed=seed) for seed in ("7", "7", "8"))
         self.assertEqual(first[0].output(), again[0].output())
         self.assertNotEqual(first[0].output(), other[0].output())
+
+    def test_of_every_collective_is_as_if_this_rank_had_brought_it_so(self):
+        """All elements zeroed, on every way to make a call: the other ranks see zeros."""
+        for function, more in (
+            ("AllReduce", {}),
+            ("AllReduce", {"inplace": 1}),
+            ("AllReduce", {"datatype": "int32", "redop": 1}),
+            ("ReduceScatter", {}),
+            ("Reduce", {}),
+            ("Reduce", {"inplace": 1}),
+            ("Broadcast", {"root": 1}),
+            ("Broadcast", {"root": 1, "inplace": 1}),
+            ("AllGather", {"datatype": "bfloat16"}),
+            ("AlltoAll", {"datatype": "float8e4m3"}),
+            ("Gather", {"datatype": "float64"}),
+            ("Scatter", {"root": 1, "datatype": "int64"}),
+        ):
+            for way in ({}, {"stream": 1}, {"group": 2}, {"group": 2, "stream": 1}):
+                words = called(function, count=7, **more, **way)
+                with self.subTest(words=words):
+                    fault = on_rank_1(function, "corrupt(zero,elements=64)")
+                    ranks, wanted = world(words, fault), world(words, rank_1=[*words, "zero=1"])
+                    for rank in range(RANKS):
+                        self.assertEqual(
+                            ranks[rank].without_input(), wanted[rank].without_input()
+                        )
+                    is_output = "inplace" in more and function != "Reduce"
+                    if not is_output:
+                        self.assertNotIn("input changed", ranks[1].lines)
 
     def test_by_two_faults_at_one_place_comes_back_too(self):
         for words in (called("AllReduce", count=1), called("AllReduce", count=1, stream=1)):
@@ -436,7 +475,7 @@ class MismatchBeforeTheRealLibrary(PayloadTest):
             SABOT_RUN_FOLDER=self.folder,
             STUB_REPORT=report,
         )
-        with open(f"{self.folder}/id", "wb") as file:
+        with open(f"{self.folder}/id.0", "wb") as file:
             file.write(b"boundary ".ljust(128, b"\0"))
         command = [PATHS.guest, str(rank), str(RANKS), f"{self.folder}/id"]
         command += called("AllReduce", calls=3, **words)
