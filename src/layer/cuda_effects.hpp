@@ -1,24 +1,15 @@
 // What faults do on CUDA streams.
 //
-// hold     The stream itself waits on a word of host memory, which only the CPU changes: a stream
-//          shares a hardware queue with others, so that a release which needed a GPU might never
-//          come. The limit is minded by a thread of ours (hold_watch.hpp), from the moment the
-//          stream arrives. Where driver or device have no such wait, a kernel of one thread spins.
-// corrupt  A kernel changes the elements and keeps their old bytes; restore puts them back.
+// A held stream waits on a word of host memory, which only the CPU changes: a stream shares a
+// hardware queue with others, so that a release which needed a GPU might never come. A thread of
+// ours minds the limit, from the moment the stream arrives (hold_watch.hpp). Where driver or device
+// have no such wait, a kernel of one thread spins. A kernel also changes elements, keeps their old
+// bytes, and puts them back.
 //
-// While a stream is being captured into a graph, nothing waits: a hold becomes a spinning kernel
-// and a corruption a kernel in the graph, and each acts at every replay, with the same duration,
-// places and values. A hold that was ended, by its communicator, by `sabot ctl release` or at exit,
-// stays open: later replays pass. So does the limit count at each replay anew. What belongs to a
-// graph is held until the driver says that the graph is gone. The number of firings stays that of
-// the calls at capture: a replay is no call.
-//
-// Loading a kernel waits for the kernels that run, so prepare() does it once per context before
-// there are any (B16). A first fault without it loads what it needs: a hold outside graphs,
-// nothing. The context, the capture mode and the capture state of the caller are as before after
-// each call (B9); the driver interface leaves no last error. A stream that is none of the
-// application's handles but the legacy or the per-thread one is that of the communicator's device
-// (B14).
+// While a stream is being captured into a graph, all of it becomes kernels of the graph, which act
+// at every replay: see hold() and corrupt(). Loading a kernel waits for the kernels that run, so
+// prepare() does it before there are any (B16). Context, capture mode and capture state are the
+// caller's again after each call (B9), and the driver interface leaves no last error.
 #pragma once
 
 #include <functional>
@@ -38,6 +29,9 @@ namespace sabot::layer {
 
 class CudaEffects final : public StreamEffects {
  public:
+  // A stream that is no handle of the application's but the legacy or the per-thread stream is that
+  // of the communicator's device (B14).
+  //
   // Opens the driver; called once, at the first effect. Its error is given to every fault.
   using Open = std::function<Result<std::unique_ptr<driver::Driver>>()>;
   // The number of the device that a communicator uses: NCCL's CommCuDevice.
@@ -49,12 +43,19 @@ class CudaEffects final : public StreamEffects {
   CudaEffects& operator=(const CudaEffects&) = delete;
 
   // Loads the kernels and maps the memory in the device's primary context. To be called when a
-  // communicator has been created and faults may act on its streams; may take milliseconds.
+  // communicator has been created and faults may act on its streams; the first time takes about
+  // 0.1 s. What was not prepared is loaded by the first fault that needs it: a hold outside graphs
+  // needs nothing.
   Status prepare(int device);
 
   bool is_immediate(const abi::Call&) const override { return false; }
   Result<Hold::Word> make_word(const abi::Call& call) override;
+  // Captured: the limit counts at each replay anew. A hold that was ended, by its communicator, by
+  // `sabot ctl release` or at exit, stays open, and later replays pass. It is over when the graph
+  // and all that was made from it is gone, until when its cell is held.
   Status hold(const abi::Call& call, std::shared_ptr<Hold> hold) override;
+  // Captured: each replay changes, and restores, the same elements, whatever they hold then. One
+  // firing stands for all replays, since a replay is no call.
   Result<std::unique_ptr<Undo>> corrupt(const abi::Call& call, const CorruptionPlan& plan) override;
   Status restore(const abi::Call& call, std::unique_ptr<Undo> undo) override;
   Result<bool> captured(const void* stream) override;

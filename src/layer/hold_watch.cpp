@@ -3,11 +3,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace sabot::layer {
@@ -38,56 +38,64 @@ class SignalsBlocked {
 }  // namespace
 
 Status HoldWatch::expect() {
-  const std::lock_guard lock(state_->mutex);
-  ++state_->expected_count;
-  if (state_->is_running) return {};
+  const std::lock_guard lock(mutex_);
+  ++expected_count_;
+  if (is_running_) return {};
+  if (thread_.joinable()) thread_.join();  // it has left its loop
   try {
     const SignalsBlocked blocked;
-    std::thread([state = state_] { run(state); }).detach();
-    state_->is_running = true;
+    thread_ = std::thread([this] { run(); });
+    process_ = ::getpid();
+    is_running_ = true;
     return {};
   } catch (const std::system_error& error) {
-    --state_->expected_count;
+    --expected_count_;
     return Error(Code::kSystem,
                  std::string("no thread to watch the time of a held stream: ") + error.what());
   }
 }
 
 void HoldWatch::cancel() {
-  const std::lock_guard lock(state_->mutex);
-  --state_->expected_count;
-  state_->changed.notify_all();
+  const std::lock_guard lock(mutex_);
+  --expected_count_;
+  changed_.notify_all();
 }
 
 void HoldWatch::add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu) {
-  const std::lock_guard lock(state_->mutex);
-  --state_->expected_count;
-  state_->held.add(std::move(hold), cell, by_gpu);
-  state_->changed.notify_all();
+  const std::lock_guard lock(mutex_);
+  --expected_count_;
+  held_.add(std::move(hold), cell, by_gpu);
+  changed_.notify_all();
 }
 
 bool HoldWatch::is_running() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->is_running;
+  const std::lock_guard lock(mutex_);
+  return is_running_;
 }
 
 HoldWatch::~HoldWatch() {
-  HeldStreams forgotten;  // destroyed without the lock: a hold gives its cell back
-  const std::lock_guard lock(state_->mutex);
-  std::swap(forgotten, state_->held);
-  state_->is_stopped = true;
-  state_->changed.notify_all();
+  if (thread_.joinable() && process_ != ::getpid()) {
+    // There is nothing to wait for, and the mutex may have been anybody's when the process forked.
+    static_cast<void>(new std::thread(std::move(thread_)));
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
 }
 
-void HoldWatch::run(const std::shared_ptr<State>& state) {
+void HoldWatch::run() {
   ::pthread_setname_np(::pthread_self(), "sabot-holds");
-  std::unique_lock lock(state->mutex);
-  while (!state->is_stopped) {
-    const std::uint64_t next_ns = state->held.look(steady_ns());
-    if (state->held.empty() && state->expected_count == 0) break;
-    state->changed.wait_for(lock, std::chrono::nanoseconds(next_ns));
+  std::unique_lock lock(mutex_);
+  while (!is_stopped_) {
+    const std::uint64_t next_ns = held_.look(steady_ns());
+    if (held_.empty() && expected_count_ == 0) break;
+    changed_.wait_for(lock, std::chrono::nanoseconds(next_ns));
   }
-  state->is_running = false;
+  is_running_ = false;
 }
 
 void HeldStreams::add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu) {

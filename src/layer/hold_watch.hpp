@@ -5,10 +5,13 @@
 // it can disturb no capture, and it exists only while something is held. HoldWatch is thread-safe.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/result.hpp"
@@ -43,8 +46,8 @@ class HeldStreams {
 
 class HoldWatch {
  public:
-  HoldWatch() : state_(std::make_shared<State>()) {}
-  // Watches nothing any more. The thread ends soon after, by itself: a guest does not wait for it.
+  HoldWatch() = default;
+  // Watches nothing any more, and waits for the thread, which never waits for a GPU.
   ~HoldWatch();
   HoldWatch(const HoldWatch&) = delete;
   HoldWatch& operator=(const HoldWatch&) = delete;
@@ -58,18 +61,16 @@ class HoldWatch {
   bool is_running() const;
 
  private:
-  // Lives on for as long as the thread needs it.
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    HeldStreams held;
-    std::size_t expected_count = 0;
-    bool is_running = false;
-    bool is_stopped = false;
-  };
-  static void run(const std::shared_ptr<State>& state);
+  void run();
 
-  const std::shared_ptr<State> state_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  HeldStreams held_;
+  std::size_t expected_count_ = 0;
+  bool is_running_ = false;
+  bool is_stopped_ = false;
+  std::thread thread_;  // the last one; it may have ended
+  pid_t process_ = 0;   // in which it was made: a forked child has no such thread
 };
 
 }  // namespace sabot::layer

@@ -2,6 +2,8 @@
 #include "layer/hold_watch.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -128,7 +130,7 @@ TEST(HoldWatchThread, RunsAgainForTheNextHold) {
   }
 }
 
-TEST(HoldWatchThread, IsNotWaitedForAtTheEnd) {
+TEST(HoldWatchThread, EndsWithTheWatchAndLetsNothingGo) {
   Held held(0);
   {
     HoldWatch watch;
@@ -136,6 +138,22 @@ TEST(HoldWatchThread, IsNotWaitedForAtTheEnd) {
     watch.add(held.hold, held.cell, false);
   }
   EXPECT_EQ(held.hold->state(), Hold::kHeld);
+}
+
+TEST(HoldWatchThread, IsNotWaitedForInAForkedChild) {
+  auto watch = std::make_unique<HoldWatch>();
+  Held held(0);
+  ASSERT_TRUE(watch->expect().ok());
+  watch->add(held.hold, held.cell, false);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    watch.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

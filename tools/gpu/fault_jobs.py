@@ -125,17 +125,12 @@ def torch_job():
         is_right = len(at) == 4 and bool((own[at] == before[at] * 2.5).all())
         return f"{len(at)} gathered elements wrong, by 2.5: {is_right}", is_right
 
-    def hundred_only(before, after, own):
-        untouched = int((own == -1).sum())
-        return f"{untouched} of {ELEMENTS} elements left alone", untouched == ELEMENTS - 100
-
     gathered("bit-flip in the input", one_input)
     gathered("zero in the output", three_outputs)
     gathered("stale output", two_stale)
     gathered("scale in the output", scaled)
     if dist.get_world_size() == 1:
         gathered("skip", left_out)
-        gathered("count too small", hundred_only)
     graph_cases()
     dist.destroy_process_group()
 
