@@ -222,7 +222,9 @@ Status Desk::check_addable(const scenario::Scenario& scenario, const std::string
 }
 
 Result<Answer> Desk::add(const Request& request) {
-  const std::string file = request.file.empty() ? "the added scenario" : request.file;
+  constexpr std::size_t kPathMax = 4096;
+  const std::string file =
+      request.file.empty() ? "the added scenario" : printable(request.file, kPathMax);
   scenario::Scenario scenario = SABOT_TRY(scenario::parse_toml(request.text, file));
   SABOT_TRY(check_addable(scenario, file));
   const std::size_t number = plans_.size();

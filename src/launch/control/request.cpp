@@ -83,17 +83,21 @@ Result<std::optional<std::int32_t>> rank_member(const JsonValue& object) {
 
 }  // namespace
 
-std::string quoted(std::string_view word) {
-  constexpr std::size_t kShown = 64;
-  std::string text = "'";
+std::string printable(std::string_view text, std::size_t bytes_max) {
+  std::string shown;
   std::size_t at = 0;
-  while (at < word.size() && at < kShown) {
-    const std::size_t length = std::max<std::size_t>(run::utf8_length(word.substr(at)), 1);
-    const bool is_control = static_cast<unsigned char>(word[at]) < 0x20 || word[at] == 0x7F;
-    text.append(is_control ? "?" : word.substr(at, length));
+  while (at < text.size() && at < bytes_max) {
+    const std::size_t length = std::max<std::size_t>(run::utf8_length(text.substr(at)), 1);
+    const bool is_control = static_cast<unsigned char>(text[at]) < 0x20 || text[at] == 0x7F;
+    shown.append(is_control ? "?" : text.substr(at, length));
     at += length;
   }
-  return text + (at < word.size() ? "…'" : "'");
+  return at < text.size() ? shown + "…" : shown;
+}
+
+std::string quoted(std::string_view word) {
+  constexpr std::size_t kShown = 64;
+  return "'" + printable(word, kShown) + "'";
 }
 
 std::span<const VerbRow> verb_rows() { return kVerbs; }

@@ -45,7 +45,8 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-// A word of a request in a message: cut where it is long, without control characters.
+// A text of a request in a message: cut where it is long, without control characters.
+std::string printable(std::string_view text, std::size_t bytes_max);
 std::string quoted(std::string_view word);
 
 // The line is without its newline.
