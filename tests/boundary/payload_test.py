@@ -42,6 +42,9 @@ class Rank:
     def output(self, call=0):
         return self.elements("output", call)
 
+    def round(self, number):
+        return self.lines[self.lines.index(f"round {number}") :]
+
     def without_input(self):
         """The lines that do not depend on what this rank brought."""
         return [x for x in self.lines if not x.startswith("input ")]
@@ -225,8 +228,7 @@ class Mismatch(PayloadTest):
                 ranks, plain = world(words, fault), world(words)
                 for rank in range(RANKS):
                     self.assertIn("abort 0 result 0", ranks[rank].lines)
-                    second = [r.lines[r.lines.index("round 1") :] for r in (ranks[rank], plain[rank])]
-                    self.assertEqual(second[0], second[1])
+                    self.assertEqual(ranks[rank].round(1), plain[rank].round(1))
 
     def test_of_a_send_is_told_to_its_receiver(self):
         faulted = world(
