@@ -198,9 +198,9 @@ const VendorNet* find_vendor_socket() {
       const auto* words = reinterpret_cast<const std::uintptr_t*>(at);
       if (!lies_in(words[0], 'r', 0) || !lies_in(words[0] + 8, 'r', 0)) continue;
       if (std::memcmp(reinterpret_cast<const char*>(words[0]), "Socket", 7) != 0) continue;
-      bool are_functions = true;
+      bool are_functions = words[1] != 0 && words[2] != 0;  // DMA buffers are null
       for (std::size_t i = 1; i < sizeof(VendorNet) / 8; ++i)
-        are_functions = are_functions && lies_in(words[i], 'x', 2);
+        are_functions = are_functions && (words[i] == 0 || lies_in(words[i], 'x', 2));
       if (are_functions) return reinterpret_cast<const VendorNet*>(at);
     }
   }

@@ -77,6 +77,7 @@ struct Net {
   ncclResult_t (*close_send)(void* sending);
   ncclResult_t (*close_receive)(void* receiving);
   ncclResult_t (*close_listen)(void* listening);
+  // Null where nothing is offloaded: NCCL calls the second one for every message if it is there.
   ncclResult_t (*device_memory)(void* flow, void* memory, void** device_memory);
   ncclResult_t (*receive_consumed)(void* receiving, int count, void* request);
 };

@@ -208,14 +208,6 @@ ncclResult_t close(void* object) {
   });
 }
 
-ncclResult_t device_memory(void*, void*, void**) {
-  return guarded([]() -> Status { return check(false, "this network offloads nothing"); });
-}
-
-ncclResult_t receive_consumed(void*, int, void*) {
-  return guarded([]() -> Status { return check(false, "this network offloads nothing"); });
-}
-
 template <typename Properties, typename Length>
 constexpr Net<Properties, Length> make_table() {
   return {.name = kNetName,
@@ -235,8 +227,8 @@ constexpr Net<Properties, Length> make_table() {
           .close_send = close<Sender>,
           .close_receive = close<Receiver>,
           .close_listen = close<Listener>,
-          .device_memory = device_memory,
-          .receive_consumed = receive_consumed};
+          .device_memory = nullptr,
+          .receive_consumed = nullptr};
 }
 
 }  // namespace
