@@ -110,6 +110,8 @@ class Job:
             text += line
             if line.startswith("HELD"):
                 break
+        else:
+            return text  # it ended before
         began = time.perf_counter()
         done = subprocess.run(
             [self.sabot, "ctl", self.folder, "release"], capture_output=True, text=True
