@@ -71,12 +71,23 @@ typedef struct sabot_call {
   const char* comm_label;  /* "c0"; "": no comm */
 
   uint64_t opaque[48]; /* from sabot_call_enter until sabot_call_leave; not to be touched */
+
+  int memory; /* sabot_memory_t; set by the caller. Older callers end with opaque. */
 } sabot_call_t;
+
+typedef enum sabot_memory {
+  SABOT_MEMORY_UNKNOWN = 0, /* no fault touches the data */
+  /* send and recv are memory of this process, each in one piece, as large as the function takes
+   * them by count: faults may change elements of theirs (SABOT_DECISION_DATA). */
+  SABOT_MEMORY_HOST = 1
+} sabot_memory_t;
 
 typedef enum sabot_decision_kind {
   SABOT_DECISION_NONE = 0,
   SABOT_DECISION_ERROR = 1, /* result is what the call returns */
   SABOT_DECISION_SKIP = 2,  /* do not execute, report success: peers wait for this rank */
+  SABOT_DECISION_DATA = 3,  /* execute, to its end before sabot_call_leave: elements of send were
+                               changed and come back there, or those of recv are changed there */
   /* Kinds are added. Who meets one that it does not know refuses the call and names it. */
 } sabot_decision_kind_t;
 
@@ -84,15 +95,21 @@ typedef struct sabot_decision {
   size_t size;         /* sizeof(sabot_decision_t) */
   int kind;            /* sabot_decision_kind_t */
   ncclResult_t result; /* ncclSuccess for SABOT_DECISION_NONE */
-  int before;          /* 1: do not execute; 0: execute, then return result if that succeeded */
+  int before;          /* 1: do not execute; 0: execute, to its end if kind is not NONE */
   const char* text;    /* what ncclGetLastError says; valid until this thread enters again; "" */
 } sabot_decision_t;
 
-/* Numbers the call, logs it, lets the faults decide, and journals the one that fires. Calls are
- * announced one by one: groups are NCCL's own affair, and GroupStart and GroupEnd are refused. From
- * here to sabot_call_leave this thread is inside: calls of NCCL that it makes meanwhile, and calls
- * announced meanwhile, belong to this one and are neither numbered nor faulted. (Calls that other
- * threads make on its behalf are; docs/limits.md.) Waits for nothing.
+/* Numbers the call, logs it, lets the faults decide, and journals those that fire. Delays, hangs and
+ * crashes before the call act in here: this waits as long as a fault says, until the communicator
+ * is closed or its CommAbort, CommDestroy or CommFinalize is announced (then the call is not to be
+ * made and ncclInternalError is what it returns), or until `sabot ctl release`. Otherwise it waits
+ * for nothing. Faults that take other arguments (mismatch) or act below the call (link) do nothing
+ * here, and their journal line says so.
+ *
+ * Calls are announced one by one: groups are NCCL's own affair, and GroupStart and GroupEnd are
+ * refused. From here to sabot_call_leave this thread is inside: calls of NCCL that it makes
+ * meanwhile, and calls announced meanwhile, belong to this one and are neither numbered nor
+ * faulted. (Calls that other threads make on its behalf are; docs/limits.md.)
  *
  * ncclInvalidArgument: unknown function, unknown comm, or a size that is none: nothing was entered,
  * ncclGetLastError has the text. ncclSystemError: this process has no engine at all. */
@@ -121,7 +138,7 @@ typedef struct sabot_firing {
   uint64_t nth;             /* of the call, on its comm */
   uint64_t nth_collective;  /* 0: not a collective */
   uint64_t match;           /* of the fault: it is the n-th call that meets its conditions */
-  ncclResult_t result;      /* what the call is about to return */
+  ncclResult_t result;      /* the code of an error, else ncclSuccess */
   const char* journal_line; /* all there is to know of it, as one JSON object without a newline */
 } sabot_firing_t;
 
@@ -137,7 +154,8 @@ typedef void (*sabot_fired_fn)(void* user, const sabot_firing_t* firing);
  *
  * nth, range, every and `after` count from here. A budget holds for this process. Where this
  * process and the injection have faults for the same call, those of the process come first, then
- * injections in order: one error is returned, and the others count the call without firing. A run
+ * injections in order: one that takes the call's place (an error, say) acts, others of that kind
+ * count the call without firing. A run
  * folder gets the journal lines too. fired may be NULL. A forked child has no injections of its
  * parent.
  *

@@ -41,6 +41,9 @@ class ArmedPlan final : public FaultPlan {
     return decider_->uses(scenario::Condition::kCaptured);
   }
 
+  // Whether some fault would put something on a stream.
+  bool acts_on_streams() const;
+
   std::uint32_t number() const { return source_.number; }
   scenario::Decider& decider() { return *decider_; }
 

@@ -24,6 +24,12 @@ bool meets_async_error(const abi::Call& call) {
   return call.comm != nullptr && (abi::enqueues(kind) || kind == abi::Kind::finalize);
 }
 
+bool ends_comm(const abi::Call& call) {
+  const abi::Kind kind = abi::info(call.function).kind;
+  return kind == abi::Kind::destroy || kind == abi::Kind::abort || kind == abi::Kind::finalize ||
+         kind == abi::Kind::revoke;
+}
+
 constexpr const char* kCutOffText =
     "a fault injected by Sabot held this call when its communicator was ended; it was not made";
 
@@ -108,6 +114,7 @@ ncclResult_t FaultLayer::deliver(abi::Call& call, const Ordeal& ordeal) {
 // ---- Alone ----
 
 FaultLayer::Begun FaultLayer::begin(abi::Call& call) {
+  if (call.lane == abi::Lane::kAnnounced) announce_end(call);
   Begun begun;
   begun.ordeal = considered(call);
   if (Ordeal* const ordeal = begun.ordeal.get()) {
@@ -123,6 +130,7 @@ FaultLayer::Begun FaultLayer::begin(abi::Call& call) {
 
 ncclResult_t FaultLayer::end(abi::Call& call, Begun& begun, ncclResult_t result) {
   Ordeal* const ordeal = begun.ordeal.get();
+  if (call.lane == abi::Lane::kAnnounced && ends_comm(call)) holds_.ended(call.comm);
   const bool is_cut_off = !begun.is_made && begun.result != ncclSuccess;
   if (ordeal == nullptr || is_cut_off) return result;
   const bool is_taken = begun.is_made && is_success(result);
@@ -244,17 +252,32 @@ const char* FaultLayer::get_last_error(void* self, abi::Call* call, ncclComm_t c
   return abi::Around<FaultLayer>::GetLastError(self, call, comm);
 }
 
+void FaultLayer::begin_end(const void* comm, Ending how) {
+  holds_.ending(comm, how);
+  async_errors_.forget(comm);
+  registrations_.forget(comm);
+}
+
+// An end that somebody else executes does not pass through the table.
+void FaultLayer::announce_end(const abi::Call& call) {
+  if (call.comm == nullptr || !ends_comm(call)) return;
+  const abi::Kind kind = abi::info(call.function).kind;
+  const Ending how =
+      kind == abi::Kind::abort || kind == abi::Kind::revoke ? Ending::kAbort : Ending::kOrderly;
+  if (kind == abi::Kind::finalize || kind == abi::Kind::revoke) return holds_.ending(call.comm, how);
+  begin_end(call.comm, how);
+}
+
 // How a communicator's end goes on from here on: what is held of it is released before the library
 // is asked, which would wait for it; a stream of the host engine goes on once an abort is over.
 template <typename Forward>
 ncclResult_t FaultLayer::ending(const abi::Call& call, bool is_over, Ending how, Forward forward) {
   if (call.comm == nullptr) return forward();
   const auto lane = static_cast<std::size_t>(call.lane);
-  holds_.ending(call.comm, how);
+  if (!is_over) holds_.ending(call.comm, how);
   if (StreamEffects* const streams = means_.streams[lane]) streams->forget(call.comm);
   if (is_over) {
-    async_errors_.forget(call.comm);
-    registrations_.forget(call.comm);
+    begin_end(call.comm, how);
     if (LinkEffects* const links = means_.links[lane]) links->forget(call.comm);
   }
   const ncclResult_t result = forward();

@@ -68,6 +68,9 @@ class FaultLayer {
   };
   Begun begin(abi::Call& call);
   ncclResult_t end(abi::Call& call, Begun& begun, ncclResult_t result);
+  // A communicator is about to end, whoever is asked to end it: what faults hold of it is released.
+  // holds().ended() follows.
+  void begin_end(const void* comm, Ending how);
 
  private:
   // Kept out of line, so that an armed fault costs the other functions a test and a branch.
@@ -108,6 +111,7 @@ class FaultLayer {
   ncclResult_t deliver(abi::Call& call, const Ordeal& ordeal);
   ncclResult_t latched(abi::Call& call) const;
 
+  void announce_end(const abi::Call& call);
   template <typename Forward>
   ncclResult_t ending(const abi::Call& call, bool is_over, Ending how, Forward forward);
 

@@ -211,6 +211,12 @@ void Holds::look_at_releases() {
   }
 }
 
+void Holds::forget() noexcept {
+  is_forgotten_.store(true);
+  Holds* self = this;
+  held_at_exit.compare_exchange_strong(self, nullptr);
+}
+
 void Holds::let_go_all() noexcept {
   if (is_forgotten_.load()) return;
   const std::lock_guard lock(mutex_);

@@ -83,7 +83,7 @@ class Holds {
   // Around a fork; in the child nothing of the parent's is touched again.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
-  void forget() noexcept { is_forgotten_.store(true); }
+  void forget() noexcept;
 
  private:
   struct Entry {

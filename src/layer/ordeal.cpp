@@ -127,7 +127,7 @@ void Ordeal::prepare(const Firing& firing) {
     case ActionKind::kDelay:
     case ActionKind::kHang: {
       if (holds_caller(firing)) return;
-      if (is_immediate()) return void(has_rest_ = true);
+      if (is_immediate()) return;
       const std::uint64_t limit_ns = scenario::drawn_duration_ns(firing.act, firing.bits);
       if (limit_ns == 0 && firing.act.kind == ActionKind::kDelay) return;
       const Status held = hold_stream(firing, limit_ns);
@@ -137,9 +137,6 @@ void Ordeal::prepare(const Firing& firing) {
     case ActionKind::kAsyncError: return latch(firing);
     case ActionKind::kCorrupt: return plan_corruption(firing);
     case ActionKind::kLink: return apply_link(firing);
-    case ActionKind::kCrash:
-      has_rest_ = has_rest_ || firing.act.moment == Moment::kAfter;
-      return;
     default: return;
   }
 }
@@ -169,7 +166,6 @@ void Ordeal::latch(const Firing& firing) {
   }
   latch_ = &firing;
   text_of_latch_ = firing.text;
-  has_rest_ = true;
 }
 
 void Ordeal::apply_link(const Firing& firing) {
@@ -184,6 +180,9 @@ void Ordeal::apply_link(const Firing& firing) {
 void Ordeal::plan_corruption(const Firing& firing) {
   if (streams() == nullptr)
     return refuse(firing, "nothing of Sabot's reaches the memory of this call");
+  if (call_.lane == abi::Lane::kAnnounced && !call_.host_memory)
+    return refuse(firing, "the caller executes this call by itself, and its buffers are not known "
+                          "to be plain memory of this process");
   if (!is_made()) return refuse(firing, "another fault takes the place of the call");
   if (call_.nonblocking && means_.is_real[static_cast<std::size_t>(call_.lane)])
     return refuse(firing, "a communicator with blocking = 0 puts its work on the stream at a time "
@@ -191,7 +190,6 @@ void Ordeal::plan_corruption(const Firing& firing) {
   const Result<CorruptionPlan> plan = corruption_of(firing.act, firing.bits, call_);
   if (!plan.ok()) return refuse(firing, plan.error().message());
   corruptions_.push_back({&firing, *plan, nullptr});
-  has_rest_ = true;
 }
 
 void Ordeal::corrupt(bool at_entry) {

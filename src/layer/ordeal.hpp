@@ -64,9 +64,8 @@ class Ordeal {
   // The other arguments with which the call is made.
   const Mismatched* mismatched() const { return mismatched_ ? &*mismatched_ : nullptr; }
   const std::string& replacement_text() const { return text_of_replacement_; }
-  // Whether something is left to do once the work is enqueued or done.
-  bool has_rest() const { return has_rest_; }
-  const abi::Call& call() const { return call_; }
+  // Whether elements of a buffer were changed, or are once the work is done.
+  bool changes_data() const { return !corruptions_.empty(); }
 
  private:
   StreamEffects* streams() const { return means_.streams[static_cast<std::size_t>(call_.lane)]; }
@@ -103,7 +102,6 @@ class Ordeal {
   const Firing* latch_ = nullptr;
   std::optional<Mismatched> mismatched_;
   bool is_left_out_ = false;
-  bool has_rest_ = false;
 };
 
 }  // namespace sabot::layer

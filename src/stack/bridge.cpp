@@ -151,6 +151,7 @@ struct CommsCreated {
   void after(Stack& stack, const Call& call, call::ThreadState& thread, ncclResult_t result) const {
     stack.boundary().created(call, thread, result, creation);
     if (result == ncclSuccess) stack.after_creation();
+    if (result == ncclSuccess && call.group_depth == 0) stack.prepare(call, creation);
     if (result == ncclSuccess || result == ncclInProgress) stack.saw_creation(call, creation);
   }
 };

@@ -47,6 +47,12 @@ Result<int> EngineSeams::device_of(const void* comm) const {
   return device;
 }
 
+void EngineSeams::prepare(const void* comm) {
+  if (cuda_streams_ == nullptr) return;
+  const Result<int> device = device_of(comm);
+  if (device.ok()) cuda_streams_->prepare(*device).ignore();  // the first fault says what is wrong
+}
+
 layer::FaultSeams EngineSeams::seams() {
   layer::FaultSeams seams;
   const bool is_real = beneath_.real != nullptr;
@@ -54,6 +60,7 @@ layer::FaultSeams EngineSeams::seams() {
   if (is_real) own = cuda_streams_.get();
   seams.streams[index_of(abi::Lane::kProcess)] = own;
   seams.streams[index_of(abi::Lane::kBeside)] = &host_streams_;
+  seams.streams[index_of(abi::Lane::kAnnounced)] = &host_streams_;
   seams.links[index_of(abi::Lane::kProcess)] = is_real ? &net_links_ : &host_links_;
   seams.links[index_of(abi::Lane::kBeside)] = &host_links_;
   seams.is_real[index_of(abi::Lane::kProcess)] = is_real;

@@ -32,6 +32,8 @@ class EngineSeams {
 
   // Valid as long as this.
   layer::FaultSeams seams();
+  // Makes ready what faults on the streams of this communicator need; else the first one does.
+  void prepare(const void* comm);
 
  private:
   Result<int> device_of(const void* comm) const;

@@ -130,6 +130,15 @@ ncclResult_t Layers::concluded(abi::Call& call, layer::FaultLayer::Begun& begun,
   return result;
 }
 
+void Layers::closed(const void* comm) {
+  fault_->begin_end(comm, layer::Ending::kAbort);
+  fault_->holds().ended(comm);
+}
+
+void Layers::created(const void* comm) {
+  if (scenario_plan_ != nullptr && scenario_plan_->acts_on_streams()) engines_->prepare(comm);
+}
+
 void Layers::lock() {
   plans_->lock();
   fault_->holds().lock();
@@ -143,6 +152,7 @@ void Layers::unlock() {
 void Layers::disarm() noexcept {
   plans_->disarm();
   fault_->holds().forget();
+  layer::LinkRules::process().forget();
 }
 
 void Layers::flush() {

@@ -46,6 +46,11 @@ class Layers {
   // Returns what the application is given.
   ncclResult_t concluded(abi::Call& call, layer::FaultLayer::Begun& begun, ncclResult_t result);
 
+  // A communicator of announced calls is closed.
+  void closed(const void* comm);
+  // A communicator was made: what faults on its streams need is made ready.
+  void created(const void* comm);
+
   // For the time of a fork.
   void lock();
   void unlock();

@@ -218,6 +218,12 @@ void Stack::after_fork_child() noexcept {
   stack->forked_.store(true);
 }
 
+void Stack::prepare(const abi::Call& call, const call::Creation& creation) {
+  if (call.lane != abi::Lane::kProcess || creation.where == nullptr) return;
+  for (int i = 0; i < creation.count; ++i)
+    if (creation.where[i] != nullptr) layers_->created(creation.where[i]);
+}
+
 void Stack::after_creation() {
   // relaxed: set by this very thread when it forked
   if (!forked_.load(std::memory_order_relaxed) || !forked_.exchange(false)) return;

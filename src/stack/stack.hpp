@@ -82,6 +82,8 @@ class Stack {
   // own.
   void before_creation();
   void after_creation();
+  // Communicators are there, so that faults on their streams can be made ready (B16).
+  void prepare(const abi::Call& call, const call::Creation& creation);
 
   // From now on communicators and groups are followed, and the host engine is there.
   void follow();

@@ -218,6 +218,72 @@ static int part_after(void) {
   return 0;
 }
 
+/* What each kind of fault asks of a caller that executes calls by itself, here by copying. */
+static int part_kinds(void) {
+  need(open_comm("key", NULL, NULL) == ncclSuccess, "open");
+  for (int i = 0; i < 6; ++i) {
+    float in[4] = {1, 2, 3, 4}, out[4] = {9, 9, 9, 9};
+    sabot_decision_t decision = {.size = sizeof decision};
+    sabot_call_t call = announcement("key");
+    call.send = in;
+    call.recv = out;
+    call.memory = SABOT_MEMORY_HOST;
+    need(ours.enter(&call, &decision) == ncclSuccess, "enter");
+    int zeros = 0;
+    for (int k = 0; k < 4; ++k) zeros += in[k] == 0;
+    if (!decision.before) memcpy(out, in, sizeof out);
+    const ncclResult_t given = ours.leave(&call, ncclSuccess);
+    int changed = 0, output_zeros = 0;
+    for (int k = 0; k < 4; ++k) changed += in[k] != (float)(k + 1);
+    for (int k = 0; k < 4; ++k) output_zeros += out[k] == 0;
+    printf("kind %d before %d result %d zeros %d given %d changed %d output zeros %d\n",
+           decision.kind, decision.before, (int)decision.result, zeros, (int)given, changed,
+           output_zeros);
+  }
+  return 0;
+}
+
+/* A call that is held in enter ends with its communicator, whoever ends that, and how. */
+static volatile int is_held;
+
+static void note_held(void* user, const sabot_firing_t* firing) {
+  (void)user, (void)firing;
+  __sync_fetch_and_add(&is_held, 1);
+}
+
+static void* announce_held(void* unused) {
+  sabot_call_t call = announcement("key");
+  sabot_decision_t decision = {.size = sizeof decision};
+  need(ours.enter(&call, &decision) == ncclSuccess, "enter");
+  printf("held: kind %d before %d result %d\n", decision.kind, decision.before,
+         (int)decision.result);
+  printf("left %d\n", (int)ours.leave(&call, ncclSuccess));
+  return unused;
+}
+
+static int part_held(void) {
+  const uint64_t id = inject("AllReduce=hang", note_held, NULL);
+  for (int by_close = 0; by_close < 2; ++by_close) {
+    need(open_comm("key", NULL, NULL) == ncclSuccess, "open");
+    pthread_t thread;
+    is_held = 0;
+    pthread_create(&thread, NULL, announce_held, NULL);
+    for (int i = 0; i < 20000 && is_held == 0; ++i) usleep(1000);
+    if (by_close) {
+      need(ours.comm_close("key") == ncclSuccess, "close");
+    } else {
+      sabot_call_t call = announcement("key");
+      sabot_decision_t decision = {.size = sizeof decision};
+      call.function = "CommAbort";
+      need(ours.enter(&call, &decision) == ncclSuccess, "enter the abort");
+      printf("abort %d\n", (int)ours.leave(&call, ncclSuccess));
+    }
+    pthread_join(thread, NULL);
+  }
+  withdraw(id);
+  return 0;
+}
+
 static void show_refusal(sabot_call_t call) {
   sabot_decision_t decision = {.size = sizeof decision};
   const ncclResult_t result = ours.enter(&call, &decision);
@@ -442,7 +508,7 @@ int main(int argc, char** argv) {
     int (*run)(void);
   } parts[] = {{"called", part_called}, {"announced", part_announced}, {"moments", part_moments},
                {"after", part_after},   {"refusals", part_refusals},   {"inject", part_inject},
-               {"group", part_group},   {"beside", part_beside},       {"inner", part_inner},
+               {"kinds", part_kinds},   {"held", part_held},           {"group", part_group},   {"beside", part_beside},       {"inner", part_inner},
                {"fork", part_fork},     {"threads", part_threads}};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
     if (argc < 2 || strcmp(argv[1], parts[i].name) != 0) continue;

@@ -128,6 +128,41 @@ class AnnouncedCalls(FaultTest):
         )
         self.assertEqual([line["comm"] for line in journal(self.folder)], ["c0", "c1", "c0"])
 
+    def test_every_kind_of_fault_says_what_it_asks_of_the_caller(self):
+        faults = (
+            "AllReduce[nth=1]=skip;AllReduce[nth=2]=corrupt(zero);"
+            "AllReduce[nth=3]=corrupt(zero,at=after);AllReduce[nth=4]=exhaust(allocation);"
+            "AllReduce[nth=5]=async_error(RemoteError)"
+        )
+        done = run("kinds", faults, self.folder)
+        self.assertEqual(
+            self.lines(done),
+            [
+                "kind 2 before 1 result 0 zeros 0 given 0 changed 0 output zeros 0",
+                "kind 3 before 0 result 0 zeros 1 given 0 changed 0 output zeros 1",
+                "kind 3 before 0 result 0 zeros 0 given 0 changed 0 output zeros 1",
+                "kind 1 before 1 result 1 zeros 0 given 1 changed 0 output zeros 0",
+                "kind 0 before 0 result 0 zeros 0 given 0 changed 0 output zeros 0",
+                "kind 1 before 1 result 6 zeros 0 given 6 changed 0 output zeros 0",
+            ],
+        )
+        self.assertEqual(len(journal(self.folder)), 5)
+
+    def test_what_does_not_fit_an_announced_call_does_nothing_and_says_why(self):
+        faults = "AllReduce[nth=1]=mismatch(count,to=2);AllReduce[nth=2]=corrupt(nan)"
+        done = run("announced", faults, self.folder)
+        self.assertEqual(self.lines(done), ["result 0", "result 0", "result 0"])
+        refused = [line["refused"] for line in journal(self.folder) if "refused" in line]
+        self.assertEqual(len(refused), 2)
+        self.assertIn("with its own arguments", refused[0])
+        self.assertIn("not known to be plain memory", refused[1])
+
+    def test_a_held_call_ends_with_its_communicator(self):
+        ended = ["held: kind 1 before 1 result 3", "left 3"]
+        lines = self.lines(run("held"))
+        self.assertEqual(sorted(lines), sorted(["abort 0", *ended, *ended, lines[-1]]))
+        self.assertEqual(lines[-1], "withdrawn 0 fired 2 why_not ''")
+
     def test_with_sabot_disabled_calls_pass_unnumbered_and_injections_are_refused(self):
         done = run("announced", self.FAULT, SABOT_DISABLE="1", SABOT_LOG="all")
         self.assertEqual(self.lines(done), ["result 0"] * 3)

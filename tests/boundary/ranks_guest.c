@@ -27,6 +27,7 @@ static struct rank {
   ncclComm_t comm;
   cudaStream_t stream;
   float input[kCount], output[kCount];
+  volatile int done; /* steps */
 } all[kRanksMax];
 static char** steps;
 static int step_count;
@@ -182,6 +183,7 @@ static void* run_steps(void* raw) {
     const long begin = now_ms();
     kSteps[row].run(self);
     if (getenv("GUEST_TIMES") != NULL) printf("%d took %ld\n", self->rank, now_ms() - begin);
+    __sync_fetch_and_add(&self->done, 1);
   }
   return NULL;
 }
@@ -209,6 +211,13 @@ static void run_main_step(const char* step) {
     while (fired() < atoi(step + 5)) {
       need(now_ms() - begin < kPatienceMs, "nothing fired");
       nap();
+    }
+  } else if (strncmp(step, "done", 4) == 0) {
+    for (int i = 0; i < ranks; ++i) {
+      while (all[i].done < atoi(step + 4)) {
+        need(now_ms() - begin < kPatienceMs, "a rank does not get on");
+        nap();
+      }
     }
   } else if (strncmp(step, "abort", 5) == 0) {
     struct rank* other = &all[atoi(step + 5)];

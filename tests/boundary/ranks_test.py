@@ -128,7 +128,7 @@ class C8AbortUnderAHang(RanksTest):
             self.assertNotEqual(run.of(0)[1].split()[1], str(SUCCESS), "its peer is told")
 
     def test_of_a_stream(self):
-        run = self.run_ranks("AllReduce[rank=1]=hang", "own", "init reduce sync", "fired1 abort1 abort0")
+        run = self.run_ranks("AllReduce[rank=1]=hang", "own", "init reduce sync", "done2 abort1 abort0")
         self.assertEqual(run.main, self.ABORTED)
         for rank in (0, 1):
             self.assertEqual(run.of(rank)[1], "reduce 0")
@@ -156,7 +156,7 @@ class C8AbortUnderAHang(RanksTest):
 
 class C9TheEndIsClean(RanksTest):
     def test_with_a_stream_held_when_the_process_ends(self):
-        run = self.run_ranks("AllReduce=hang", "own", "init reduce", "fired2 exit")
+        run = self.run_ranks("AllReduce=hang", "own", "init reduce", "done2 exit")
         self.assertEqual([run.of(0), run.of(1)], [["init 0", "reduce 0"]] * 2)
 
     def test_with_a_caller_held_when_the_process_ends(self):
@@ -182,7 +182,7 @@ class C9TheEndIsClean(RanksTest):
 
     def test_a_forked_child_is_free_of_what_its_parent_holds(self):
         run = self.run_ranks(
-            "AllReduce[rank=1]=hang", "own", "init reduce 1/fork", "fired1 abort1 abort0"
+            "AllReduce[rank=1]=hang", "own", "init reduce 1/fork", "done2 abort1 abort0"
         )
         self.assertIn("fork 0", run.of(1))
 

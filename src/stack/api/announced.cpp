@@ -1,6 +1,7 @@
 // The two moments of an announced call, and the keys of announced communicators.
 #include "stack/api/announced.hpp"
 
+#include <cstddef>
 #include <cstdio>
 #include <new>
 #include <optional>
@@ -16,6 +17,9 @@ using abi::Call;
 
 constexpr std::uint64_t kEntered =
     0x64657265746E6573;  // "sentered": not what memory holds by chance
+
+// Callers that were compiled before sabot_call_t::memory existed.
+constexpr std::size_t kCallBytesMin = offsetof(sabot_call_t, memory);
 
 // What a call is between its moments.
 struct Announced {
@@ -78,6 +82,7 @@ void fill(Call& call, const sabot_call_t& from, const abi::FunctionInfo& functio
   if (function.has_stream) call.stream = from.stream;
   call.send = from.send;
   call.recv = from.recv;
+  if (from.size >= sizeof(sabot_call_t)) call.host_memory = from.memory == SABOT_MEMORY_HOST;
   if (from.comm != nullptr) return;
   call.rank = from.rank;
   call.comm_ranks = from.ranks;
@@ -109,6 +114,8 @@ void tell(const layer::FaultLayer::Begun* begun, sabot_decision_t& to) {
     to.text = error == nullptr ? call::last_error() : error->text;
   } else if (to.before != 0) {
     to.kind = SABOT_DECISION_SKIP;
+  } else if (ordeal != nullptr && ordeal->changes_data()) {
+    to.kind = SABOT_DECISION_DATA;
   }
 }
 
@@ -173,12 +180,13 @@ Status close_comm(Stack& stack, const void* key) {
     return refuse("sabot_comm_close: key " + pointer_text(key) + " is not open");
   if (record->lane != abi::Lane::kAnnounced)
     return refuse("sabot_comm_close: " + pointer_text(key) + " is a communicator of NCCL");
+  if (stack.layers() != nullptr) stack.layers()->closed(key);
   registry.retire(key);
   return {};
 }
 
 Status enter_call(Stack& stack, sabot_call_t* call, sabot_decision_t* decision) {
-  if (call == nullptr || call->size < sizeof(sabot_call_t))
+  if (call == nullptr || call->size < kCallBytesMin)
     return refuse("sabot_call_enter: size is not that of sabot_call_t");
   if (decision == nullptr || decision->size < sizeof(sabot_decision_t))
     return refuse("sabot_call_enter: size is not that of sabot_decision_t");
