@@ -99,12 +99,12 @@ typedef struct sabot_decision {
   const char* text;    /* what ncclGetLastError says; valid until this thread enters again; "" */
 } sabot_decision_t;
 
-/* Numbers the call, logs it, lets the faults decide, and journals those that fire. Delays, hangs and
- * crashes before the call act in here: this waits as long as a fault says, until the communicator
- * is closed or its CommAbort, CommDestroy or CommFinalize is announced (then the call is not to be
- * made and ncclInternalError is what it returns), or until `sabot ctl release`. Otherwise it waits
- * for nothing. Faults that take other arguments (mismatch) or act below the call (link) do nothing
- * here, and their journal line says so.
+/* Numbers the call, logs it, lets the faults decide, and journals those that fire. Delays, hangs
+ * and crashes before the call act in here: this waits as long as a fault says, until the
+ * communicator is closed or its CommAbort, CommDestroy or CommFinalize is announced (then the call
+ * is not to be made and ncclInternalError is what it returns), or until `sabot ctl release`.
+ * Otherwise it waits for nothing. Faults that take other arguments (mismatch) or act below the call
+ * (link) do nothing here, and their journal line says so.
  *
  * Calls are announced one by one: groups are NCCL's own affair, and GroupStart and GroupEnd are
  * refused. From here to sabot_call_leave this thread is inside: calls of NCCL that it makes

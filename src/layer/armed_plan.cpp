@@ -149,8 +149,7 @@ bool ArmedPlan::claim(const abi::Call& call, const scenario::Firing& firing) {
   entry.budget_claim = claim->number;
   if (const Status proven = ledger_.prove(decider_->fault(firing.fault), entry); !proven.ok())
     report_once(proven.error().message());
-  if (source_.control != nullptr)
-    source_.control->count_fired({source_.number, firing.fault});
+  if (source_.control != nullptr) source_.control->count_fired({source_.number, firing.fault});
   return true;
 }
 
@@ -191,7 +190,8 @@ void ArmedPlan::refuse(const abi::Call& call, const Firing& firing, const std::s
   const call::KeepErrno keep;
   const scenario::Fault& fault = decider_->fault(firing.fault.index);
   if (!refused_.exchange(true))
-    log::line("fault \"" + fault.name + "\" of " + source_.title + " fired and did nothing: " + why);
+    log::line("fault \"" + fault.name + "\" of " + source_.title +
+              " fired and did nothing: " + why);
   run::JournalEntry entry = entry_of(call, firing.fault.index);
   entry.refused = why;
   if (const Status written = ledger_.note(entry); !written.ok())

@@ -23,8 +23,8 @@ namespace sabot::layer {
 std::string title_of(const scenario::Scenario& scenario);
 
 struct PlanSource {
-  std::string title;           // where the faults came from, for messages
-  std::uint32_t number = 0;    // FaultId::plan
+  std::string title;                // where the faults came from, for messages
+  std::uint32_t number = 0;         // FaultId::plan
   run::Control* control = nullptr;  // null: nobody controls these faults
 };
 
@@ -37,9 +37,7 @@ class ArmedPlan final : public FaultPlan {
 
   void consider(const abi::Call& call, Firings& firings) override;
   void refuse(const abi::Call& call, const Firing& firing, const std::string& why) override;
-  bool asks_captured() const override {
-    return decider_->uses(scenario::Condition::kCaptured);
-  }
+  bool asks_captured() const override { return decider_->uses(scenario::Condition::kCaptured); }
 
   // Whether some fault would put something on a stream.
   bool acts_on_streams() const;

@@ -183,7 +183,9 @@ TEST(Link, IsRefusedWhereNothingOfOursCarriesTheBytes) {
 
 struct RecordingLinks final : LinkEffects {
   Order seen;
-  Status apply(const Act&, const Call&, FaultId) override { return seen.push_back("apply"), Status(); }
+  Status apply(const Act&, const Call&, FaultId) override {
+    return seen.push_back("apply"), Status();
+  }
   void release(FaultId) override { seen.push_back("release"); }
   void release_all() override { seen.push_back("release all"); }
   void forget(const void*) override { seen.push_back("forget"); }
@@ -234,8 +236,7 @@ TEST(Several, ActInTheirOrderAroundOneCall) {
   app.plan.fire(FunctionId::kAllReduce, 1, error_act(ncclSystemError, Moment::kAfter));
   app.plan.fire(FunctionId::kAllReduce, 1, wait_act(ActionKind::kDelay, 1'000'000'000, false));
   EXPECT_EQ(app.all_reduce(), ncclSystemError);
-  EXPECT_EQ(app.streams.order,
-            (Order{"hold 1000000000", "corrupt input", "AllReduce", "restore"}));
+  EXPECT_EQ(app.streams.order, (Order{"hold 1000000000", "corrupt input", "AllReduce", "restore"}));
 }
 
 // ---- In a group ----
@@ -250,9 +251,8 @@ TEST(InGroup, StreamEffectsGoOnTheStreamAtTheCallAndTheRestAfterTheOutermostEnd)
   app.all_reduce();
   EXPECT_EQ(app.group_end(), ncclSuccess);
   EXPECT_EQ(app.group_end(), ncclSuccess);
-  EXPECT_EQ(app.streams.order,
-            (Order{"hold 0", "AllReduce", "corrupt input", "AllReduce", "GroupEnd", "GroupEnd",
-                   "restore", "corrupt output"}));
+  EXPECT_EQ(app.streams.order, (Order{"hold 0", "AllReduce", "corrupt input", "AllReduce",
+                                      "GroupEnd", "GroupEnd", "restore", "corrupt output"}));
 }
 
 TEST(InGroup, OnAStreamWithoutOrderEffectsGoAroundTheOutermostEnd) {

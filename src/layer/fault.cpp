@@ -228,7 +228,8 @@ ncclResult_t FaultLayer::outermost_result(abi::Call& call, ncclResult_t result) 
   if (group.result != ncclSuccess && (is_success(result) || group.is_dropped)) {
     call.injected = true;
     call::set_last_error(group.text);
-    for (std::size_t i = 0; i < group.hit_count; ++i) async_errors_.note(group.hit[i], group.result);
+    for (std::size_t i = 0; i < group.hit_count; ++i)
+      async_errors_.note(group.hit[i], group.result);
     result = group.result;
   }
   for (const std::unique_ptr<Ordeal>& ordeal : group.ordeals) ordeal->leave(is_taken);
@@ -264,7 +265,8 @@ void FaultLayer::announce_end(const abi::Call& call) {
   const abi::Kind kind = abi::info(call.function).kind;
   const Ending how =
       kind == abi::Kind::abort || kind == abi::Kind::revoke ? Ending::kAbort : Ending::kOrderly;
-  if (kind == abi::Kind::finalize || kind == abi::Kind::revoke) return holds_.ending(call.comm, how);
+  if (kind == abi::Kind::finalize || kind == abi::Kind::revoke)
+    return holds_.ending(call.comm, how);
   begin_end(call.comm, how);
 }
 

@@ -17,9 +17,9 @@
 namespace sabot::layer {
 
 struct GroupFaults {
-  std::uint64_t group = 0;   // number of the group this state belongs to
-  bool is_dropped = false;   // nothing of this group is launched
-  bool is_cut_off = false;   // a communicator of it ended: it is not to be touched any more
+  std::uint64_t group = 0;  // number of the group this state belongs to
+  bool is_dropped = false;  // nothing of this group is launched
+  bool is_cut_off = false;  // a communicator of it ended: it is not to be touched any more
   bool has_forwarded = false;
   const void* forwarded_comm = nullptr;  // some communicator that the library holds work for
   ncclResult_t result = ncclSuccess;     // of the first error that fired

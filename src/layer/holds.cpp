@@ -69,9 +69,7 @@ Holds::~Holds() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-bool Holds::is_passed_stream(const Entry& entry) {
-  return !entry.is_call && entry.hold->is_over();
-}
+bool Holds::is_passed_stream(const Entry& entry) { return !entry.is_call && entry.hold->is_over(); }
 
 std::uint64_t Holds::count(FaultId fault) const {
   return control_ == nullptr ? 0 : control_->release_count({fault.plan, fault.index});
@@ -163,10 +161,9 @@ bool Holds::Stay::stay() {
 }
 
 std::size_t Holds::count_calls(const void* comm) const {
-  return static_cast<std::size_t>(
-      std::count_if(entries_.begin(), entries_.end(), [comm](const Entry& entry) {
-        return entry.is_call && entry.hold->comm == comm;
-      }));
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(),
+      [comm](const Entry& entry) { return entry.is_call && entry.hold->comm == comm; }));
 }
 
 std::size_t Holds::held_calls(const void* comm) {
@@ -196,9 +193,8 @@ void Holds::ended(const void* comm) {
   const std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_)
     if (entry.hold->comm == comm) entry.hold->end(Hold::kEnded);
-  std::erase_if(entries_, [comm](const Entry& entry) {
-    return !entry.is_call && entry.hold->comm == comm;
-  });
+  std::erase_if(entries_,
+                [comm](const Entry& entry) { return !entry.is_call && entry.hold->comm == comm; });
 }
 
 void Holds::look_at_releases() {

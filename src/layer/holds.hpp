@@ -99,7 +99,7 @@ class Holds {
   std::uint64_t count(FaultId fault) const;
   void release_at_exit();
   std::size_t count_calls(const void* comm) const;  // under mutex_
-  void watch();  // under mutex_
+  void watch();                                     // under mutex_
   void look_at_releases();
 
   std::mutex mutex_;

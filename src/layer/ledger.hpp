@@ -32,9 +32,7 @@ class RunLedger final : public Ledger {
     recorder_.count_firing();
     return recorder_.journal().append(entry);
   }
-  Status note(const run::JournalEntry& entry) override {
-    return recorder_.journal().append(entry);
-  }
+  Status note(const run::JournalEntry& entry) override { return recorder_.journal().append(entry); }
 
  private:
   run::Recorder& recorder_;

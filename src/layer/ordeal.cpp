@@ -31,8 +31,7 @@ bool Ordeal::is_immediate() const {
 
 // A caller that executes its calls by itself has streams of its own, if any.
 bool Ordeal::holds_caller(const Firing& firing) const {
-  return call_.lane == abi::Lane::kAnnounced ||
-         scenario::acts_on_host(firing.act, call_.function);
+  return call_.lane == abi::Lane::kAnnounced || scenario::acts_on_host(firing.act, call_.function);
 }
 
 // Whether the library is asked at all.
@@ -100,8 +99,9 @@ void Ordeal::replace(const Firing& firing) {
       return;
     case ActionKind::kSkip:
       if (abi::info(call_.function).kind != abi::Kind::group) return void(is_left_out_ = true);
-      return refuse(firing, "a group is not left out by leaving out what opens or closes it; skip "
-                            "its calls");
+      return refuse(firing,
+                    "a group is not left out by leaving out what opens or closes it; skip "
+                    "its calls");
     case ActionKind::kMismatch: return mismatch(firing);
     default: return;
   }
@@ -181,12 +181,14 @@ void Ordeal::plan_corruption(const Firing& firing) {
   if (streams() == nullptr)
     return refuse(firing, "nothing of Sabot's reaches the memory of this call");
   if (call_.lane == abi::Lane::kAnnounced && !call_.host_memory)
-    return refuse(firing, "the caller executes this call by itself, and its buffers are not known "
-                          "to be plain memory of this process");
+    return refuse(firing,
+                  "the caller executes this call by itself, and its buffers are not known "
+                  "to be plain memory of this process");
   if (!is_made()) return refuse(firing, "another fault takes the place of the call");
   if (call_.nonblocking && means_.is_real[static_cast<std::size_t>(call_.lane)])
-    return refuse(firing, "a communicator with blocking = 0 puts its work on the stream at a time "
-                          "that nobody is told");
+    return refuse(firing,
+                  "a communicator with blocking = 0 puts its work on the stream at a time "
+                  "that nobody is told");
   const Result<CorruptionPlan> plan = corruption_of(firing.act, firing.bits, call_);
   if (!plan.ok()) return refuse(firing, plan.error().message());
   corruptions_.push_back({&firing, *plan, nullptr});

@@ -39,8 +39,8 @@ class StreamEffects {
   // Precondition: not is_immediate(call).
   virtual Status hold(const abi::Call& call, std::shared_ptr<Hold> hold) = 0;
 
-  // Changes the elements of plan.buffer once the stream arrives here. Where plan.kept is not 0, what
-  // is returned holds their old values for restore(); else it is null.
+  // Changes the elements of plan.buffer once the stream arrives here. Where plan.kept is not 0,
+  // what is returned holds their old values for restore(); else it is null.
   virtual Result<std::unique_ptr<Undo>> corrupt(const abi::Call& call,
                                                 const CorruptionPlan& plan) = 0;
   // Puts the old values of the kept places back once the stream arrives here. undo: of corrupt().

@@ -51,9 +51,8 @@ Result<std::unique_ptr<layer::Undo>> HostEffects::corrupt(const abi::Call& call,
 }
 
 Status HostEffects::restore(const abi::Call& call, std::unique_ptr<layer::Undo> undo) {
-  return in_order(call, [kept = static_cast<HostUndo&>(*undo).kept] {
-    layer::restore(kept->plan, kept->old);
-  });
+  return in_order(
+      call, [kept = static_cast<HostUndo&>(*undo).kept] { layer::restore(kept->plan, kept->old); });
 }
 
 }  // namespace sabot::stack

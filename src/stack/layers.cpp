@@ -105,8 +105,7 @@ void Layers::load_added() {
   const std::uint32_t added = recorder_.control().added();
   while (loaded_ < added) {
     const std::uint32_t number = ++loaded_;
-    const std::string path =
-        recorder_.folder() + "/added/" + std::to_string(number) + ".toml";
+    const std::string path = recorder_.folder() + "/added/" + std::to_string(number) + ".toml";
     Result<std::string> text = run::read_text_file("scenario", path);
     Result<scenario::Scenario> read =
         text.ok() ? scenario::parse_toml(*text, path) : Result<scenario::Scenario>(text.error());

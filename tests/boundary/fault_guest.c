@@ -506,10 +506,11 @@ int main(int argc, char** argv) {
   static const struct {
     const char* name;
     int (*run)(void);
-  } parts[] = {{"called", part_called}, {"announced", part_announced}, {"moments", part_moments},
-               {"after", part_after},   {"refusals", part_refusals},   {"inject", part_inject},
-               {"kinds", part_kinds},   {"held", part_held},           {"group", part_group},   {"beside", part_beside},       {"inner", part_inner},
-               {"fork", part_fork},     {"threads", part_threads}};
+  } parts[] = {{"called", part_called},  {"announced", part_announced}, {"moments", part_moments},
+               {"after", part_after},    {"refusals", part_refusals},   {"inject", part_inject},
+               {"kinds", part_kinds},    {"held", part_held},           {"group", part_group},
+               {"beside", part_beside},  {"inner", part_inner},         {"fork", part_fork},
+               {"threads", part_threads}};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i) {
     if (argc < 2 || strcmp(argv[1], parts[i].name) != 0) continue;
     find_all(argc > 2 ? argv[2] : "", argc > 3 && strcmp(argv[3], "asked") == 0);

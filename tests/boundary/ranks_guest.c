@@ -2,9 +2,9 @@
  *
  *     ranks_guest RANKS null|own STEP... [-- STEP...]
  *
- * Linked to libnccl.so.2 like any application. The steps before "--" are done by every rank ("1/skip"
- * by rank 1 only), those after it by the main thread meanwhile. Each step prints one line of facts;
- * ranks_test.py puts faults on them and reads the lines. Every wait here is bounded. */
+ * Linked to libnccl.so.2 like any application. The steps before "--" are done by every rank
+ * ("1/skip" by rank 1 only), those after it by the main thread meanwhile. Each step prints one line
+ * of facts; ranks_test.py puts faults on them and reads the lines. Every wait here is bounded. */
 #define _GNU_SOURCE
 #include <glob.h>
 #include <nccl.h>
@@ -122,13 +122,9 @@ static void step_destroy(struct rank* self) {
   say(self, "destroy", ncclCommDestroy(self->comm), "");
 }
 
-static void step_again(struct rank* self) {
-  say(self, "again", ncclCommDestroy(self->comm), "");
-}
+static void step_again(struct rank* self) { say(self, "again", ncclCommDestroy(self->comm), ""); }
 
-static void step_abort(struct rank* self) {
-  say(self, "abort", ncclCommAbort(self->comm), "");
-}
+static void step_abort(struct rank* self) { say(self, "abort", ncclCommAbort(self->comm), ""); }
 
 static void step_memory(struct rank* self) {
   void* memory = NULL;
@@ -165,11 +161,11 @@ static void step_fork(struct rank* self) {
 static const struct step {
   const char* name;
   void (*run)(struct rank*);
-} kSteps[] = {{"init", step_init},         {"reduce", step_reduce},     {"group", step_group},
-              {"sync", step_sync},         {"async", step_async},       {"poll", step_poll},
-              {"split", step_split},       {"text", step_text},         {"finalize", step_finalize},
-              {"destroy", step_destroy},   {"abort", step_abort},       {"memory", step_memory},
-              {"register", step_register}, {"fork", step_fork},         {"again", step_again}};
+} kSteps[] = {{"init", step_init},         {"reduce", step_reduce}, {"group", step_group},
+              {"sync", step_sync},         {"async", step_async},   {"poll", step_poll},
+              {"split", step_split},       {"text", step_text},     {"finalize", step_finalize},
+              {"destroy", step_destroy},   {"abort", step_abort},   {"memory", step_memory},
+              {"register", step_register}, {"fork", step_fork},     {"again", step_again}};
 
 static void* run_steps(void* raw) {
   struct rank* self = raw;

@@ -26,8 +26,8 @@ struct Announced {
   std::uint64_t mark = 0;
   call::ThreadState* thread = nullptr;
   const void* outer_target = nullptr;
-  int depth = 0;             // of the thread, this call included
-  bool is_numbered = false;  // not within another call, and Sabot is not disabled
+  int depth = 0;                              // of the thread, this call included
+  bool is_numbered = false;                   // not within another call, and Sabot is not disabled
   layer::FaultLayer::Begun* begun = nullptr;  // owned; null: nothing fired
   Call call;
 };
@@ -119,8 +119,8 @@ void tell(const layer::FaultLayer::Begun* begun, sabot_decision_t& to) {
   }
 }
 
-// What the library would have said. The caller may hand over what it is about to return; a call that
-// was not to be executed has no result of its own.
+// What the library would have said. The caller may hand over what it is about to return; a call
+// that was not to be executed has no result of its own.
 ncclResult_t executed_result(const layer::FaultLayer::Begun& begun, ncclResult_t given) {
   if (!begun.is_made) return begun.result;
   const layer::Firing* const error =
