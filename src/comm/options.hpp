@@ -4,8 +4,12 @@
 #include <nccl.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "link/net/rules.hpp"
 
 namespace sabot::comm {
 
@@ -30,6 +34,9 @@ struct Options {
   Verbosity verbosity = Verbosity::kSilent;
   int api_version = NCCL_VERSION_CODE;  // what ncclGetVersion says
   std::vector<Parameter> parameters;    // shown by ncclParam*
+  // The rules of link faults for one rank of a communicator; empty: none are heeded.
+  std::function<std::unique_ptr<const link::net::RuleSource>(const void* comm, int rank)> links =
+      {};
 };
 
 }  // namespace sabot::comm

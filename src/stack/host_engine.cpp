@@ -1,5 +1,8 @@
-// The host engine, configured from the settings of this process.
+// The host engine, configured from the settings of this process, and heeding its link faults.
+#include <memory>
+
 #include "comm/host_api.hpp"
+#include "layer/link_rules.hpp"
 #include "stack/product.hpp"
 
 namespace sabot::stack {
@@ -14,6 +17,22 @@ comm::Verbosity verbosity_of(std::string_view nccl_debug) {
   return comm::Verbosity::kSilent;
 }
 
+// The link rules of this process, for one rank of one communicator.
+class CommRules final : public link::net::RuleSource {
+ public:
+  CommRules(const void* comm, int rank) : comm_(comm), rank_(rank) {}
+
+  std::uint64_t generation() const override { return rules_.generation(); }
+  sabot_link_rule_t rule_for(int peer) const override {
+    return rules_.within(comm_, rank_, peer, link::net::now_ns());
+  }
+
+ private:
+  const layer::LinkRules& rules_ = layer::LinkRules::process();
+  const void* comm_;
+  int rank_;
+};
+
 }  // namespace
 
 abi::Api host_engine(const config::Snapshot& settings) {
@@ -23,6 +42,10 @@ abi::Api host_engine(const config::Snapshot& settings) {
   options.verbosity = verbosity_of(settings.get<KnobId::kNcclDebug>());
   for (const config::Row& row : settings.rows())
     options.parameters.push_back({std::string(row.name), std::string(row.value)});
+  options.links = [](const void* comm, int rank) {
+    return std::make_unique<const CommRules>(comm, rank);
+  };
+  layer::LinkRules::process().note_carrier(layer::LinkRules::Carrier::kHostEngine);
   return comm::host_api(options);
 }
 

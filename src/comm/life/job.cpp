@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/log.hpp"
+#include "comm/life/seat.hpp"
 
 namespace sabot::comm::life {
 namespace {
@@ -13,6 +14,7 @@ Status work_out(Job& job) {
   Result<std::optional<Seat>> seat = job.work();
   if (!seat.ok()) return std::move(seat).error();
   if (!job.fresh || !seat->has_value()) return {};
+  heed_links(**seat, job.fresh->options, job.fresh.handle());
   return job.fresh->take_seat(std::move(**seat));
 }
 

@@ -67,6 +67,10 @@ Result<Seat> take(const Options& options, const Place& place, std::shared_ptr<Se
 
 }  // namespace
 
+void heed_links(Seat& seat, const Options& options, const void* comm) {
+  if (options.links) seat.endpoint->heed(options.links(comm, seat.rank));
+}
+
 Status check_place(int rank, int ranks) {
   if (ranks < 1) {
     return Error(Code::kInvalidArgument,

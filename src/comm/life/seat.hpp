@@ -27,6 +27,9 @@ Result<Seat> meet_named(const Options& options, const world::WorldName& name, co
 // All seats of a communicator whose ranks are in this process.
 Result<std::vector<Seat>> meet_within_process(int ranks);
 
+// From now on the seat heeds link faults on this communicator. Before its first operation.
+void heed_links(Seat& seat, const Options& options, const void* comm);
+
 world::ServeOptions serve_options(const Options& options);
 
 // Tells the ranks that wait at this id that this one will not come.

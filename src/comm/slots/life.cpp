@@ -146,6 +146,7 @@ ncclResult_t CommInitAll(void* self, abi::Call*, ncclComm_t* comm, int ndev, con
         for (CommRef& earlier : fresh) earlier.retire(SlotState::kFailed);
         return std::move(added).error();
       }
+      life::heed_links((*added)->seat, options, added->handle());
       fresh.push_back(std::move(*added));
     }
     for (std::size_t i = 0; i < fresh.size(); ++i) comm[i] = handle_of(fresh[i]);

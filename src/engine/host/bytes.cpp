@@ -51,7 +51,13 @@ Result<std::size_t> Endpoint::put_bytes(int peer, std::span<const std::byte> byt
   std::size_t moved = 0;
   while (moved < bytes.size() && outlet.has_room()) {
     const std::size_t chunk = std::min(bytes.size() - moved, outlet.chunk_bytes_max());
-    outlet.put(bytes.data() + moved, chunk, signature_of_bytes(chunk));
+    const Gate::Passage passage =
+        SABOT_TRY(pass(schedule::RankMask{1} << peer, chunk, direction.due_ns));
+    if (passage == Gate::Passage::kHeld) break;
+    if (passage == Gate::Passage::kLost)
+      outlet.lose();
+    else
+      outlet.put(bytes.data() + moved, chunk, signature_of_bytes(chunk));
     moved += chunk;
   }
   if (moved == 0 && !bytes.empty()) SABOT_TRY(look(direction.watch, 0, 0));
@@ -66,6 +72,7 @@ Result<std::size_t> Endpoint::take_bytes(int peer, std::span<std::byte> bytes) {
     return Error(Code::kInvalidUsage, "the channel from " + rank_text(peer) +
                                           " carries messages of ncclRecv; take bytes on another "
                                           "communicator");
+  if (SABOT_TRY(is_closed(schedule::RankMask{1} << peer))) return std::size_t{0};
   Inlet inlet(*segment_, peer, rank_, direction);
   std::size_t moved = 0;
   while (moved < bytes.size() && inlet.arrived()) {

@@ -43,6 +43,9 @@ class Outlet {
     line.stamp.store(direction_.chunks, std::memory_order_release);
   }
 
+  // A chunk that its reader will wait for in vain.
+  void lose() { ++direction_.chunks; }
+
  private:
   link::Slots slots_;
   std::atomic<std::uint64_t>& taken_;

@@ -22,6 +22,7 @@
 
 #include "base/datatype.hpp"
 #include "base/result.hpp"
+#include "engine/host/gate.hpp"
 #include "link/liveness.hpp"
 #include "link/segment.hpp"
 #include "schedule/schedule.hpp"
@@ -103,6 +104,7 @@ class Task {
   std::uint64_t place_ = 0;  // in the queue of its kind
   std::uint64_t signature_ = 0;
   std::uint64_t steps_ = 0;
+  std::uint64_t due_ns_ = 0;  // of the message that a link fault delays
   std::uint64_t moved_bytes_ = 0;   // send, recv
   schedule::RankMask pending_ = 0;  // sources of the current step that have not arrived
   schedule::RankMask heard_ = 0;    // ranks from which a message of this collective has arrived
@@ -160,6 +162,8 @@ class Endpoint {
 
   int rank() const { return rank_; }
   int world() const { return world_; }
+  // From now on messages heed these rules of link faults. Before the first operation only.
+  void heed(std::unique_ptr<const link::net::RuleSource> rules);
   // More ranks than processors that they may use; what Waiter wants to know.
   bool oversubscribed() const;
 
@@ -224,6 +228,10 @@ class Endpoint {
   Status look_for_trouble(Watch& watch, std::uint64_t number, std::uint64_t signature);
   Status look_for_dead();
   Result<std::size_t> nothing_to_take(int peer);
+  // Whether a message may go to its readers now; an error ends the communicator.
+  Result<Gate::Passage> pass(schedule::RankMask readers, std::size_t bytes, std::uint64_t& due_ns);
+  // Whether nothing comes in from some of these now.
+  Result<bool> is_closed(schedule::RankMask sources);
   Error poison(link::FailureKind kind, int culprit, const std::string& text);
   Error error_of(const link::Failure& failure) const;
   Error mismatch(int peer, std::uint64_t number, std::uint64_t mine, std::uint64_t theirs);
@@ -241,6 +249,7 @@ class Endpoint {
   int world_;
   std::atomic<bool> aborted_{false};
   std::unique_ptr<State> state_;
+  std::unique_ptr<Gate> gate_;  // null: no rules are heeded
 };
 
 // What a rank called, in words: "AllReduce count=8 float32 sum".

@@ -47,7 +47,14 @@ Progress Exchange::send() {
   do {
     if (!outlet.has_room()) return wait_for_peer();
     const std::size_t bytes = left(outlet.chunk_bytes_max());
-    outlet.put(from + task_.moved_bytes_, bytes, task_.signature_);
+    Result<Gate::Passage> passage =
+        endpoint_.pass(RankMask{1} << task_.operation_.peer, bytes, task_.due_ns_);
+    if (!passage.ok()) return endpoint_.fail(task_, std::move(passage).error());
+    if (*passage == Gate::Passage::kHeld) return endpoint_.blocked(task_);
+    if (*passage == Gate::Passage::kLost)
+      outlet.lose();
+    else
+      outlet.put(from + task_.moved_bytes_, bytes, task_.signature_);
     task_.moved_bytes_ += bytes;
     ++task_.steps_;
   } while (task_.moved_bytes_ < total_bytes_);
@@ -59,6 +66,9 @@ Progress Exchange::receive() {
   Inlet inlet(*endpoint_.segment_, peer, endpoint_.rank_, direction_);
   auto* to = static_cast<std::byte*>(task_.operation_.output);
   do {
+    Result<bool> closed = endpoint_.is_closed(RankMask{1} << peer);
+    if (!closed.ok()) return endpoint_.fail(task_, std::move(closed).error());
+    if (*closed) return endpoint_.blocked(task_);
     if (!inlet.arrived()) return wait_for_peer();
     const std::uint64_t signature = inlet.signature();
     if (signature != task_.signature_)

@@ -59,7 +59,7 @@ Progress Executor::advance() {
     }
     switch (attempt()) {
       case Outcome::kWaiting: return endpoint_.blocked(task_);
-      case Outcome::kMismatch: return Progress::kFailed;
+      case Outcome::kFailed: return Progress::kFailed;
       case Outcome::kDone: break;
     }
     task_.has_step_ = false;
@@ -104,6 +104,13 @@ Executor::Outcome Executor::put() {
   const std::uint64_t stamp = stamp_of(step.message);
   if (!has_credit(stamp)) return Outcome::kWaiting;
   const std::size_t bytes = step.extent * element();
+  bool is_lost = false;
+  if (const Outcome passed = pass(step.readers, bytes, is_lost); passed != Outcome::kDone)
+    return passed;
+  if (is_lost) {
+    state_.window.lose(stamp, step.readers);
+    return Outcome::kDone;
+  }
   std::byte* to = state_.window.target(stamp, bytes);
   const bool scaled = task_.operation_.op == ReduceOp::kPreMulSum &&
                       schedule::has_reduction(task_.operation_.collective);
@@ -121,8 +128,27 @@ Executor::Outcome Executor::put() {
   return Outcome::kDone;
 }
 
+Executor::Outcome Executor::pass(RankMask readers, std::size_t bytes, bool& is_lost) {
+  Result<Gate::Passage> passage = endpoint_.pass(readers, bytes, task_.due_ns_);
+  if (!passage.ok()) {
+    endpoint_.fail(task_, std::move(passage).error());
+    return Outcome::kFailed;
+  }
+  is_lost = *passage == Gate::Passage::kLost;
+  return *passage == Gate::Passage::kHeld ? Outcome::kWaiting : Outcome::kDone;
+}
+
 template <typename Arrived>
 Executor::Outcome Executor::poll(Arrived&& arrived) {
+  Result<bool> closed = endpoint_.is_closed(task_.pending_);
+  if (!closed.ok()) {
+    endpoint_.fail(task_, std::move(closed).error());
+    return Outcome::kFailed;
+  }
+  if (*closed) {
+    task_.watch_.waiting = 0;
+    return Outcome::kWaiting;
+  }
   const std::uint64_t stamp = stamp_of(task_.step_.message);
   for (RankMask rest = task_.pending_; rest != 0; rest &= rest - 1) {
     const int source = std::countr_zero(rest);
@@ -130,7 +156,7 @@ Executor::Outcome Executor::poll(Arrived&& arrived) {
     const std::uint64_t theirs = state_.window.signature(source, stamp);
     if (theirs != task_.signature_) {
       endpoint_.fail(task_, endpoint_.mismatch(source, task_.place_, task_.signature_, theirs));
-      return Outcome::kMismatch;
+      return Outcome::kFailed;
     }
     arrived(source);
     task_.pending_ &= ~bit(source);
@@ -170,6 +196,11 @@ Executor::Outcome Executor::reduce() {
   if (step.readers != 0 && !has_credit(put_stamp)) return Outcome::kWaiting;
 
   const std::size_t count = step.length(0);
+  bool is_lost = false;
+  if (step.readers != 0) {
+    const Outcome passed = pass(step.readers, count * element(), is_lost);
+    if (passed != Outcome::kDone) return passed;
+  }
   std::array<const void*, kReduceSourcesMax> sources;
   std::size_t used = 0;
   const std::uint64_t stamp = stamp_of(step.message);
@@ -188,7 +219,10 @@ Executor::Outcome Executor::reduce() {
     combine(sources.data(), count, step.to == Buffer::kNone ? nullptr : output_at(step.to_offset),
             message);
   consumed(step.sources);
-  if (message != nullptr) state_.window.publish(put_stamp, bytes, step.readers, task_.signature_);
+  if (is_lost)
+    state_.window.lose(put_stamp, step.readers);
+  else if (message != nullptr)
+    state_.window.publish(put_stamp, bytes, step.readers, task_.signature_);
   return Outcome::kDone;
 }
 

@@ -19,7 +19,7 @@ class Executor {
   Progress advance();
 
  private:
-  enum class Outcome : std::uint8_t { kDone, kWaiting, kMismatch };
+  enum class Outcome : std::uint8_t { kDone, kWaiting, kFailed };
 
   void begin();
   Progress finish();
@@ -29,6 +29,8 @@ class Executor {
   Outcome get();
   Outcome reduce();
   void copy() const;
+  // What link faults say of this step's message. kDone: it may go, or be lost.
+  Outcome pass(schedule::RankMask readers, std::size_t bytes, bool& is_lost);
 
   std::uint64_t stamp_of(std::uint64_t message) const { return state_.base + message + 1; }
   bool has_credit(std::uint64_t stamp);

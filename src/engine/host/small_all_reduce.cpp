@@ -42,6 +42,7 @@ Status Endpoint::run_small_all_reduce(const Operation& operation) {
     return wait(task);
   };
   if (!state.is_turn_of(number)) return hand_over(false);
+  if (gate_ != nullptr && !gate_->is_idle()) return hand_over(false);
   const std::uint64_t stamp = state.base + 1;  // ours to read from here on
   if (state.window.readers_left(stamp) != 0) return hand_over(false);
   remember(*segment_, rank_, number, signature);

@@ -36,6 +36,7 @@ struct Direction {
   std::uint64_t chunks = 0;               // sent or received so far; owned by the operation at turn
   std::uint64_t credit = 0;               // of these, known to have been taken (send)
   std::size_t offset = 0;                 // of the bytes in the current chunk, taken (bytes, recv)
+  std::uint64_t due_ns = 0;               // of bytes that a link fault delays
   Watch watch{};                          // of polls for bytes or for room that found nothing
 };
 

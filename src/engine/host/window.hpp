@@ -55,6 +55,11 @@ class Window {
     line.stamp.store(stamp, std::memory_order_release);
   }
 
+  // A message that its readers will wait for in vain.
+  void lose(std::uint64_t stamp, schedule::RankMask readers) {
+    puts_[stamp % slots_] = {stamp, readers};
+  }
+
   bool arrived(int source, std::uint64_t stamp) const {
     const link::SlotLine& line = windows_[static_cast<std::size_t>(source)].line(stamp);
     // pairs with: publish
