@@ -12,7 +12,7 @@ import staged_tree
 from staged_tree import TreeTest
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
-VERBS = ("run", "ctl", "demo", "scenario", "schedule", "version", "help")
+VERBS = ("run", "ctl", "demo", "scenario", "drill", "schedule", "version", "help")
 
 GOOD = """sabot = 1
 name = "allreduce fails"
