@@ -1,4 +1,4 @@
-// Lines and bars.
+// Lines and bars, and what of a case goes into one line.
 #include "drill/progress.hpp"
 
 #include "base/units.hpp"

@@ -1,4 +1,4 @@
-// Walking /proc.
+// Walking /proc: what a process is called, who its parent is, where it waits.
 #include "drill/keep/process_tree.hpp"
 
 #include <dirent.h>
