@@ -85,7 +85,9 @@ class Case:
     @property
     def fault(self):
         nth = {"steady": 3, "group": 2}.get(self.phase, 1)
-        which = f"rank={FAULTY},world_rank={FAULTY},nth={nth},attempt=0"
+        which = f"rank={FAULTY},nth={nth},attempt=0"
+        if self.subject != "threads":  # there a world rank is known once the communicator is made
+            which = f"world_rank={FAULTY},{which}"  # another may be rank 1 of those that live on
         return f"{self.row}: {self.call}[{which}]={self.action}"
 
 

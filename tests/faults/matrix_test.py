@@ -31,8 +31,9 @@ class MatrixTest(unittest.TestCase):
         cases = matrix.read(ROW)
         self.assertEqual(len(cases), 2 * 2 * 2)
         self.assertEqual(cases[0].name, "hang/AllReduce/first/threads")
+        self.assertEqual(cases[0].fault, "hang: AllReduce[rank=1,nth=1,attempt=0]=hang")
         self.assertEqual(
-            cases[0].fault, "hang: AllReduce[rank=1,world_rank=1,nth=1,attempt=0]=hang")
+            cases[-1].fault, "hang: Broadcast[world_rank=1,rank=1,nth=3,attempt=0]=hang")
         self.assertEqual(cases[0].sight.others, {"ok", "waits"})
         self.assertEqual(cases[0].sight.within_ms, 2000)
 
