@@ -1,8 +1,8 @@
 """NCCL's own behaviour over Sabot's network plugin: two ranks on one GPU.
 
-    python3 tools/gpu/net_plugin.py PATH_OF_SABOT      all parts: clean, speed beside NCCL's sockets,
-                                                      and each link fault through `sabot run`
-    python3 tools/gpu/net_plugin.py --job              the job: starts two ranks and waits for them
+    python3 tools/gpu/net_plugin.py PATH_OF_SABOT   all parts: clean, beside NCCL's own sockets, and
+                                                   each link fault through `sabot run`
+    python3 tools/gpu/net_plugin.py --job FOLDER    the job: starts two ranks and waits for them
 
 Ranks of one GPU are told apart by NCCL_HOSTID. Each rank does checked all-reduces until they are
 done, an error is reported, or time is up; then it says what it saw and aborts. The first part of a

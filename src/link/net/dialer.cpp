@@ -1,4 +1,4 @@
-// Connecting.
+// Connecting step by step: the socket, the greeting, and again where nobody listens yet.
 #include "link/net/dialer.hpp"
 
 #include <sys/socket.h>

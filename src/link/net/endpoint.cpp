@@ -1,4 +1,4 @@
-// Making connections.
+// Making connections: socket options, and the pace that connections to one rank share.
 #include "link/net/endpoint.hpp"
 
 namespace sabot::link::net {

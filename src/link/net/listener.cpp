@@ -1,4 +1,4 @@
-// Accepting.
+// Letting strangers in, and hearing which one greets as the rank that is waited for.
 #include "link/net/listener.hpp"
 
 #include <sys/random.h>

@@ -1,4 +1,7 @@
 // Both ends of a connection in one thread, and rules given by hand, for tests.
+//
+// Rank 0 dials rank 1; the two take turns, so that a test sees every state in between. What needs
+// two processes is tested in tests/net.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Pacing.
+// Pacing: when how many bytes may go, for a rate and what went before.
 #include "link/net/rules.hpp"
 
 #include <algorithm>
