@@ -33,8 +33,8 @@ when = { call = "AllReduce" }
 do = { error = "InternalError" }
 budget = 3
 """
-# Two ranks that all-reduce all the time until a file `stop` is there, and write a line for each call
-# that failed or took long. Errors come after the call, so that the ranks stay in step.
+# Two ranks that all-reduce all the time until a file `stop` is there, and write a line for each
+# call that failed or took long. Errors come after the call, so that the ranks stay in step.
 JOB = """
 import ctypes, json, os, time
 
@@ -131,7 +131,8 @@ class Words(TreeTest):
 
     def refused(self, words, expected):
         done = self.run_sabot("ctl", *words)
-        self.assertEqual((done.status, done.out, done.err), (2, "", "sabot ctl: " + expected + HELP))
+        self.assertEqual((done.status, done.out, done.err),
+                         (2, "", "sabot ctl: " + expected + HELP))
 
     def test_a_missing_or_unknown_request(self):
         verbs = "status, arm, disarm, fire, release, add"
@@ -181,8 +182,9 @@ class NoRun(TreeTest):
         run.process.kill()
         run.process.wait()
         host = json.loads((self.folder / "r/control.server").read_text())["host"]
-        self.missing(["r", "status"], f"run 'r' has ended: its launcher (process "
-                                      f"{run.process.pid} on host {host}) is gone without a farewell")
+        self.missing(["r", "status"],
+                     f"run 'r' has ended: its launcher (process {run.process.pid} on host {host}) "
+                     "is gone without a farewell")
 
     def test_a_launcher_that_is_stopped_does_not_hold_us_for_ever(self):
         run = Running(self, "--run-folder", "r")
@@ -350,7 +352,8 @@ class Effects(TreeTest):
         if scenario:
             self.write("s.toml", scenario)
             words += ["--scenario", "s.toml"]
-        run = Running(self, *words, command=["sh", "-c", f"touch ready; exec {sys.executable} job.py"])
+        job = f"touch ready; exec {sys.executable} job.py"
+        run = Running(self, *words, command=["sh", "-c", job])
         self.addCleanup((self.folder / "stop").touch)
         self.eventually(lambda: all((self.folder / f"rank{r}.alive").exists() for r in (0, 1)))
         return run
@@ -409,7 +412,8 @@ class Effects(TreeTest):
         self.assertIn(", fired 1 (", self.stop(run))
 
     def events_with(self, result):
-        return [event for rank in (0, 1) for event in self.events(rank) if event["result"] == result]
+        both = self.events(0) + self.events(1)
+        return [event for event in both if event["result"] == result]
 
     def test_held_calls_are_shown_and_released_within_100_ms(self):
         run = self.start()

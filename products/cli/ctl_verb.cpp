@@ -23,7 +23,7 @@ constexpr const char* kRequests =
   disarm NAME     it may not; a request to fire is withdrawn; a switch is turned off
   fire NAME       it fires once, at the next call that meets its conditions, whatever its
                   nth, range, every, probability and after say, and also if it is disarmed;
-                  its budget holds
+                  its budget and its switch count
   release [NAME]  what the fault holds goes on: hangs, delays, links; without a name all
   add FILE        the faults of one more scenario, under names that are not in use
 )";

@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = ["README.md", "docs/start.md"]
+DOCUMENTS = ["README.md", "docs/start.md", "docs/control.md"]
 TIMEOUT_S = 120
 MARK = "<!-- checked -->"
 
