@@ -189,9 +189,14 @@ Result<Answer> Desk::fire(const Request& request) {
                    " already and has not yet; `sabot ctl disarm " + known.fault->name +
                    "` withdraws that");
   if (!waiting) writer_.request_fire(known.where, rank);
-  return done(called(*known.fault) + " fires once, on " + rank_text(rank) +
-              ", at the next call that meets its conditions, counts, times and chance apart" +
-              (waiting ? "; that was asked before" : ""));
+  std::string text = called(*known.fault) + " fires once, on " + rank_text(rank) +
+                     ", at the next call that meets its conditions, counts, times and chance apart";
+  if (waiting) text += "; that was asked before";
+  const std::string& name = known.fault->when.switch_name;
+  const std::vector<Switch> switches = switches_named(name);
+  if (!switches.empty() && !writer_.is_switched_on(switches[0].plan, switches[0].bit))
+    text += "; not before its switch is on: `sabot ctl arm " + name + "`";
+  return done(text);
 }
 
 Result<Answer> Desk::release(const std::string& name) {

@@ -124,6 +124,16 @@ TEST_F(AtTheDesk, ARequestedFiringWaitsForItsRankAndIsWithdrawnByDisarming) {
   EXPECT_EQ(seen_.fires_for(0, 3), 0U);
 }
 
+TEST_F(AtTheDesk, AFiringWaitsForItsSwitchAndSaysSo) {
+  const std::string text =
+      "fault \"stormy\" fires once, on any rank, at the next call that meets its conditions, "
+      "counts, times and chance apart";
+  EXPECT_EQ(ask({.verb = Verb::kFire, .name = "stormy"}),
+            text + "; not before its switch is on: `sabot ctl arm storm`");
+  EXPECT_EQ(ask({.verb = Verb::kArm, .name = "storm"}), "switch \"storm\" is on");
+  EXPECT_EQ(ask({.verb = Verb::kFire, .name = "stormy"}), text + "; that was asked before");
+}
+
 TEST_F(AtTheDesk, WhatCannotFireIsRefused) {
   EXPECT_EQ(ask({.verb = Verb::kFire, .name = "storm"}),
             "refused: 'storm' is a switch: it is armed, only a fault fires");
@@ -266,7 +276,8 @@ TEST(StatusText, IsATable) {
 3 processes attached, 1 alive here, 1 on other hosts, out of reach of this control, 1 call seen
 fault      state                              fired  left      held now
 nic-dies   armed                              1      1 of 2    0
-slow-rank  disarmed, asked to fire on rank 3  0      no limit  2 (rank 1 for 3.2 s, process 8 for 0.1 s)
+slow-rank  disarmed, asked to fire on rank 3  0      no limit  2 (rank 1 for 3.2 s, process 8 for )"
+                           R"(0.1 s)
 switch storm is on
 'x' is no tally of this version
 )";
