@@ -14,7 +14,7 @@ Connection Endpoint::connection(Fd fd, const Peer& peer) {
   } else {
     pace = std::make_shared<Pace>();
   }
-  return {std::move(fd), peer, std::move(pace), &rules_, self_.world_rank};
+  return {std::move(fd), peer, std::move(pace), &rules_, &roster_, self_.world_rank};
 }
 
 }  // namespace sabot::link::net

@@ -27,6 +27,7 @@ class Endpoint {
  private:
   Identity self_;
   const RuleSource& rules_;
+  Roster roster_;
   std::mutex mutex_;
   std::map<int, std::weak_ptr<Pace>> paces_;  // by world rank; unknown peers have one each
 };

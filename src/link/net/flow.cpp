@@ -1,6 +1,8 @@
 // The ring of requests, and how a connection fails.
 #include "link/net/flow.hpp"
 
+#include <sys/socket.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -12,9 +14,39 @@ std::string Peer::name() const {
   return who + " (" + to_text(address) + ")";
 }
 
+void Roster::add(int world_rank, int fd) {
+  const std::lock_guard lock(mutex_);
+  open_.emplace(world_rank, fd);
+}
+
+void Roster::remove(int world_rank, int fd) {
+  const std::lock_guard lock(mutex_);
+  const auto [begin, end] = open_.equal_range(world_rank);
+  for (auto entry = begin; entry != end; ++entry) {
+    if (entry->second != fd) continue;
+    open_.erase(entry);
+    return;
+  }
+}
+
+void Roster::end_all(int world_rank) {
+  const std::lock_guard lock(mutex_);
+  const auto [begin, end] = open_.equal_range(world_rank);
+  for (auto entry = begin; entry != end; ++entry) ::shutdown(entry->second, SHUT_RDWR);
+}
+
 Flow::Flow(Connection connection)
     : connection_(std::move(connection)),
-      rule_(*connection_.rules, connection_.peer.identity.world_rank) {}
+      rule_(*connection_.rules, connection_.peer.identity.world_rank) {
+  connection_.roster->add(connection_.peer.identity.world_rank, connection_.fd.get());
+}
+
+Flow::~Flow() { leave_roster(); }
+
+void Flow::leave_roster() {
+  if (connection_.fd.valid())
+    connection_.roster->remove(connection_.peer.identity.world_rank, connection_.fd.get());
+}
 
 Request* Flow::post(void* data, std::uint64_t bytes) {
   Request& request = at(posted_);
@@ -42,14 +74,17 @@ Status Flow::advance() {
   if (has_failed_) return failure();
   const sabot_link_rule_t& rule = rule_.now();
   Status status;
-  if ((rule.effects & SABOT_LINK_CUT) != 0)
+  if ((rule.effects & SABOT_LINK_CUT) != 0) {
     status = remote_error("the link was cut by the fault '" + std::string(rule.fault) + "'");
-  else if ((rule.effects & SABOT_LINK_PARTITION) == 0)
+    connection_.roster->end_all(connection_.peer.identity.world_rank);
+  } else if ((rule.effects & SABOT_LINK_PARTITION) == 0) {
     status = progress(rule);
+  }
   if (status.ok()) return {};
   has_failed_ = true;
   failure_code_ = status.error().code();
   failure_text_ = status.error().message();
+  leave_roster();
   close_with_reset(connection_.fd);
   return failure();
 }

@@ -9,7 +9,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/fd.hpp"
@@ -42,17 +44,32 @@ struct Peer {
   std::string name() const;
 };
 
+// All open connections of a process, by who is at the other end: a cut link ends each of them at
+// once, also those that nobody asks about any more because NCCL stopped at the first error.
+class Roster {
+ public:
+  void add(int world_rank, int fd);
+  void remove(int world_rank, int fd);
+  // Ends what is open to this peer; its descriptors stay open, and read as ended on both sides.
+  void end_all(int world_rank);
+
+ private:
+  std::mutex mutex_;
+  std::multimap<int, int> open_;  // world rank, -1 for all that are unknown → descriptor
+};
+
 struct Connection {
   Fd fd;
   Peer peer;
   std::shared_ptr<Pace> pace;
-  const RuleSource* rules = nullptr;  // outlives the flow
-  int world_rank = -1;                // our own, for messages
+  const RuleSource* rules = nullptr;  // outlives the flow, as does the roster
+  Roster* roster = nullptr;
+  int world_rank = -1;  // our own, for messages
 };
 
 class Flow {
  public:
-  virtual ~Flow() = default;
+  virtual ~Flow();
   Flow(const Flow&) = delete;
   Flow& operator=(const Flow&) = delete;
 
@@ -87,6 +104,7 @@ class Flow {
  private:
   Status advance();
   Error failure() const;
+  void leave_roster();
 
   Connection connection_;
   RuleView rule_;

@@ -186,6 +186,21 @@ TEST_F(FlowTest, ACutIsARemoteErrorOnBothSidesThatNamesRankAndFault) {
   EXPECT_TRUE(contains(error_of(*receiver_, *receiving), "from rank 0"));
 }
 
+TEST_F(FlowTest, ACutMetByOneConnectionEndsAllToThatPeer) {
+  connect();
+  const std::unique_ptr<Sender> first_sender = std::move(sender_);
+  const std::unique_ptr<Receiver> first_receiver = std::move(receiver_);
+  SetUp();
+  connect();
+  std::byte byte{1};
+  Request* receiving = receiver_->post(&byte, 1);
+  ASSERT_FALSE(is_done(*receiver_, *receiving));
+  rules0_.set(SABOT_LINK_CUT);
+  EXPECT_TRUE(contains(error_of(*first_sender, *first_sender->post(&byte, 1)), "was cut by"));
+  EXPECT_TRUE(contains(error_of(*receiver_, *receiving), "the peer closed the connection"))
+      << "although nobody asks its sender";
+}
+
 TEST_F(FlowTest, ADroppedMessageCountsAsSentAndIsNeverTakenForAnother) {
   connect();
   std::byte lost{1}, next{2}, got{};
