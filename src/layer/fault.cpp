@@ -77,7 +77,7 @@ void FaultLayer::hear_news() {
   if (heard_.exchange(generation) != generation && on_news_) on_news_();
 }
 
-std::unique_ptr<Ordeal> FaultLayer::considered(abi::Call& call) {
+std::unique_ptr<Ordeal> FaultLayer::considered(abi::Call& call, const void* comm) {
   if (!plan_.concerns(call.function)) return nullptr;
   StreamEffects* const streams = means_.streams[static_cast<std::size_t>(call.lane)];
   if (plan_.asks_captured() && streams != nullptr && abi::info(call.function).has_stream) {
@@ -87,7 +87,9 @@ std::unique_ptr<Ordeal> FaultLayer::considered(abi::Call& call) {
   Firings firings;
   plan_.consider(call, firings);
   if (__builtin_expect(firings.empty(), 1)) return nullptr;
-  return std::make_unique<Ordeal>(means_, call, firings);
+  abi::Call met = call;
+  if (met.comm == nullptr) met.comm = comm;
+  return std::make_unique<Ordeal>(means_, met, firings);
 }
 
 ncclResult_t FaultLayer::latched(abi::Call& call) const {
@@ -116,7 +118,7 @@ ncclResult_t FaultLayer::deliver(abi::Call& call, const Ordeal& ordeal) {
 FaultLayer::Begun FaultLayer::begin(abi::Call& call) {
   if (call.lane == abi::Lane::kAnnounced) announce_end(call);
   Begun begun;
-  begun.ordeal = considered(call);
+  begun.ordeal = considered(call, nullptr);
   if (Ordeal* const ordeal = begun.ordeal.get()) {
     if (!ordeal->enter() || !ordeal->begin_work()) return cut_off(call, std::move(begun.ordeal));
     const Firing* const error = ordeal->replacement();
@@ -181,7 +183,9 @@ FaultLayer::Begun FaultLayer::begin_with(abi::Call& call, Ordeal& ordeal, GroupF
 FaultLayer::Begun FaultLayer::begin_in_group(abi::Call& call, bool is_end) {
   GroupFaults& group = group_of(call);
   Begun begun;
-  if (std::unique_ptr<Ordeal> ordeal = considered(call)) {
+  // The end of a group is about the communicators that have work in it; one stands for all.
+  const void* const comm = is_end ? group.forwarded_comm : nullptr;
+  if (std::unique_ptr<Ordeal> ordeal = considered(call, comm)) {
     begun = begin_with(call, *ordeal, group);
     begun.ordeal = nullptr;
     // Also for the other arguments of a mismatch, which the caller is about to read.

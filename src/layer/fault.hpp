@@ -100,7 +100,8 @@ class FaultLayer {
     return control_ != nullptr && control_->changed(heard_.load(std::memory_order_relaxed));
   }
   void hear_news();
-  std::unique_ptr<Ordeal> considered(abi::Call& call);
+  // comm: what the call is about where it names none itself.
+  std::unique_ptr<Ordeal> considered(abi::Call& call, const void* comm);
   Begun begin_in_group(abi::Call& call, bool is_end);
   Begun begin_with(abi::Call& call, Ordeal& ordeal, GroupFaults& group);
   void begin_group_work(const abi::Call& call);

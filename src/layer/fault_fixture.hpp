@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ struct Engine {
   int depth = 0;
   bool group_failed = false;
   ncclResult_t answer = ncclSuccess;  // of what is enqueued
+  std::function<void()> meanwhile;    // called while it enqueues
   abi::ApiTable table{};
 
   Engine() {
@@ -65,6 +67,7 @@ struct Engine {
   static ncclResult_t enqueue(void* self, const char* name, bool valid) {
     auto* engine = static_cast<Engine*>(self);
     said(self, name);
+    if (engine->meanwhile) engine->meanwhile();
     if (!valid) return engine->group_failed = true, ncclInvalidArgument;
     engine->depth > 0 ? ++engine->pending : ++engine->launched;
     return engine->answer;

@@ -91,6 +91,28 @@ TEST(HeldCall, GoesOnWhenItsTimeIsOver) {
   EXPECT_EQ(app.engine.launched, 1);
 }
 
+TEST(HeldCall, IsNoLongerHeldWhileItIsMade) {
+  App app(FunctionId::kAllReduce, 1, hang(true, 1'000'000));
+  std::size_t held = 99;
+  app.engine.meanwhile = [&] { held = app.layer.holds().held_calls(App::comm()); };
+  EXPECT_EQ(app.all_reduce(), ncclSuccess);
+  EXPECT_EQ(held, 0U) << "an abort would wait for it";
+}
+
+TEST(HeldCall, AtTheEndOfAGroupEndsWithACommunicatorThatHasWorkInIt) {
+  App app(FunctionId::kGroupEnd, 1, hang(false));
+  app.group_start();
+  EXPECT_EQ(app.all_reduce(), ncclSuccess);
+  std::thread aborter([&] {
+    EXPECT_TRUE(comes_true([&] { return app.layer.holds().held_calls(App::comm()) == 1; }));
+    app.layer.holds().ending(App::comm(), Ending::kAbort);
+  });
+  EXPECT_EQ(app.group_end(), ncclInternalError);
+  aborter.join();
+  EXPECT_EQ(app.engine.launched, 0);
+  EXPECT_EQ(app.engine.depth, 0);
+}
+
 TEST(HeldCall, InAGroupThatIsCutOffLaunchesNothingAndTouchesTheCommunicatorNoMore) {
   App app(FunctionId::kAllReduce, 2, hang(true));
   app.group_start();

@@ -86,7 +86,9 @@ bool Ordeal::wait(const Firing& firing) {
   const std::uint64_t limit_ns = scenario::drawn_duration_ns(firing.act, firing.bits);
   if (limit_ns == 0 && firing.act.kind == ActionKind::kDelay) return true;
   stays_.push_back(std::make_unique<Holds::Stay>(means_.holds, call_, firing.fault, limit_ns));
-  return stays_.back()->stay();
+  if (!stays_.back()->stay()) return false;
+  stays_.pop_back();  // from here on it is a call like any: nobody waits for it to leave
+  return true;
 }
 
 // What the call returns, or is called with, instead.

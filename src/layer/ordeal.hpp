@@ -8,8 +8,8 @@
 // the application gets is decided by the fault layer from what this says. A call that was cut off
 // while it was held (B18) must not be made.
 //
-// Lives on the stack, or, for calls of a group and announced ones, on the heap: it copies what it
-// needs, and registers its held calls until it is destroyed.
+// It copies what it needs, so that in a group it can outlive its call. A call that was cut off
+// counts as held until its ordeal is destroyed.
 #pragma once
 
 #include <array>
