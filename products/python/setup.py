@@ -23,9 +23,10 @@ except ImportError:  # before setuptools 70.1
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = ROOT / "build" / "release"
-TARGETS = ("sabot_preload", "sabot_standin", "sabot_cli", "example_allreduce")
+TARGETS = ("sabot_preload", "sabot_standin", "sabot_net", "sabot_cli", "example_allreduce")
 # From the installed tree into the package.
-PARTS = ("bin", "include", "share", "lib/libsabot.so", "lib/standin/libnccl.so.2")
+PARTS = ("bin", "include", "share", "lib/libsabot.so", "lib/libnccl-net-sabot.so",
+         "lib/standin/libnccl.so.2")
 
 
 def version():

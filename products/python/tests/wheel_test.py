@@ -80,7 +80,8 @@ class Wheel(StagedTest):
     def has_the_tag_and_the_parts(self):
         self.assertRegex(self.wheel.name, r"^sabot-[\d.]+-py3-none-linux_\w+\.whl$")
         names = zipfile.ZipFile(self.wheel).namelist()
-        for part in ("bin/sabot", "lib/libsabot.so", "lib/standin/libnccl.so.2", "include/nccl.h",
+        for part in ("bin/sabot", "lib/libsabot.so", "lib/libnccl-net-sabot.so",
+                     "lib/standin/libnccl.so.2", "include/nccl.h",
                      "include/sabot/stack.h", "csrc/pytorch/bindings.cpp", "py.typed",
                      "share/sabot/demo/allreduce"):
             self.assertIn(f"sabot/{part}", names)
