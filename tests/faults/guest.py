@@ -15,6 +15,7 @@ import ctypes
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ import time
 COUNT = 1024
 FLOAT, SUM, SUCCESS, IN_PROGRESS = 7, 0, 0, 7
 POLL_S, MEETING_S = 0.005, 30
+PR_SET_PDEATHSIG = 1
 # Where ranks meet, in order; who is at a later one has passed the earlier.
 STAGES = ["work", "seen", "over"]
 NAMES = ["ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
@@ -237,7 +239,13 @@ class Rank:
         say(rank=self.rank, again=all(r == SUCCESS for r in results), results=results)
 
 
+def end_with_parent():
+    """A rank that hangs must not outlive the runner."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def main():
+    end_with_parent()
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--ranks", type=int, required=True)
