@@ -6,6 +6,7 @@
 //     scenario.toml           its faults and expectation
 //     run/                    the run folder of its `sabot run`
 //     output.log, check.log   what the command and the check printed
+//     stacks/PID.txt          where the threads of a hung job were
 //     work/                   for files of the command: {work}
 //     ending.json             written last: with it the case is finished
 //

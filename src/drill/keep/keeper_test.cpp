@@ -102,10 +102,14 @@ TEST_F(Keepers, CommandThatDoesNotExistIsTold) {
 }
 
 TEST_F(Keepers, EndWhatOutlivesItsDeadlineAndSayWhereItWas) {
-  const Ending ending = keep(shell("sleep 600", 300));
+  const Ending ending = keep(shell("sleep 600; exit 0", 300));
   EXPECT_EQ(ending.stop, Stop::kDeadline);
   EXPECT_THAT(ending.stuck, testing::Contains(HasSubstr("sleep 600): 1 thread")));
   EXPECT_THAT(ending.leaked, IsEmpty()) << "what the keeper ended was not left behind";
+  std::size_t stacks = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path_ + "/case/stacks"))
+    stacks += entry.path().extension() == ".txt" ? 1 : 0;
+  EXPECT_EQ(stacks, 2U) << "of the shell and of sleep";
 }
 
 TEST_F(Keepers, EndWhatIgnoresToBeAsked) {

@@ -20,6 +20,7 @@
 #include "base/log.hpp"
 #include "drill/keep/leftovers.hpp"
 #include "drill/keep/process_tree.hpp"
+#include "drill/keep/stacks.hpp"
 #include "run/identity.hpp"
 
 namespace sabot::drill {
@@ -168,10 +169,11 @@ class Watch {
   // A command that is asked first can take its own workers and files away.
   void end_it(Stop stop) {
     ending_.stop = stop;
-    for (const Process& process : look()) {
+    const std::vector<Process> processes = look();
+    for (const Process& process : processes)
       if (ending_.stuck.size() < kStuckMax)
         ending_.stuck.push_back("process " + whereabouts_text(process));
-    }
+    if (stop == Stop::kDeadline) write_stacks(order_.folder + "/stacks", processes);
     ::kill(command_, SIGTERM);
     const std::uint64_t until_ns = monotonic_ns() + kTermMs * kMsNs;
     while (!has_ended_ && monotonic_ns() < until_ns) {
