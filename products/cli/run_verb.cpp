@@ -36,6 +36,7 @@ constexpr const char* kFiles =
     R"(  RUN/config.json           what was decided, and from which source
   RUN/attach/HOST.PID.json  each process: which library, which engine, why
   RUN/journal/*.jsonl       a line for each fault that fired, written before it acts
+  RUN/control.sock          where sabot ctl reaches the run while it goes on
   RUN is runs/TIME-PID unless --run-folder names it; runs/latest points at the last.
 )";
 

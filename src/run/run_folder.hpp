@@ -8,6 +8,9 @@
 //   budget/FAULT.N       the N-th firing of a fault was claimed
 //   tally/HOST.PID       counters, mapped
 //   launchers/HOST.PID   a `sabot run` at work here
+//   control              the page by which `sabot ctl` reaches the processes, mapped
+//   control.sock         where the launcher named in control.server takes its requests
+//   added/N.toml         the scenarios that `sabot ctl add` brought
 //
 // A launcher creates or joins a folder by its request; a process under test only ever joins the one
 // that its environment names. Nothing is deleted, ever. Errors name the folder and what to try.
