@@ -60,6 +60,7 @@ FaultLayer::FaultLayer(abi::Api next_api, FaultPlan& plan, const FaultSeams& sea
       control_(seams.control),
       on_news_(seams.on_news) {
   if (seams.control != nullptr) holds_.set_control(*seams.control);
+  holds_.set_gone(seams.is_gone);
   table_.CommGetAsyncError = &FaultLayer::get_async_error;
   table_.GetLastError = &FaultLayer::get_last_error;
   table_.CommDestroy = &FaultLayer::comm_destroy;

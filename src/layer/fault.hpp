@@ -32,6 +32,9 @@ struct FaultSeams {
   std::array<bool, abi::kLaneCount> is_real{};
   run::Control* control = nullptr;  // null: nobody controls this process
   std::function<void()> on_news;    // the control page has changed; called in an application thread
+  // Whether a communicator has ended: from before the call that ends it reaches the layer; null:
+  // never.
+  std::function<bool(const void*)> is_gone;
   // Whether another rank of this communicator lives in this process; null: never.
   std::function<bool(const abi::Call&)> shares_process;
 };

@@ -96,6 +96,8 @@ std::shared_ptr<Hold> Holds::enter(Hold::Word word, const abi::Call& call, Fault
   release_at_exit();
   std::erase_if(entries_, is_passed_stream);
   entries_.push_back({hold, is_call, released, std::move(listing)});
+  // ending() has looked already, or will find this entry.
+  if (call.comm != nullptr && is_gone_ && is_gone_(call.comm)) hold->end(Hold::kEnded);
   return hold;
 }
 

@@ -44,6 +44,9 @@ class Holds {
   // The page by which holds are released by name, and on which they are listed. Outlives this;
   // before the first hold.
   void set_control(run::Control& control) { control_ = &control; }
+  // Whether a communicator has ended, true from before ending(): a hold that begins at that moment
+  // is over at once. Before the first hold.
+  void set_gone(std::function<bool(const void*)> is_gone) { is_gone_ = std::move(is_gone); }
 
   // A hold for a stream, known from now on.
   std::shared_ptr<Hold> add(Hold::Word word, const abi::Call& call, FaultId fault,
@@ -107,6 +110,7 @@ class Holds {
   std::thread watcher_;
   bool is_watching_ = false;  // under mutex_
   run::Control* control_ = nullptr;
+  std::function<bool(const void*)> is_gone_;
   std::atomic<bool> is_forgotten_{false};
 };
 

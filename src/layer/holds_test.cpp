@@ -130,6 +130,24 @@ TEST(HeldCall, InAGroupThatIsCutOffLaunchesNothingAndTouchesTheCommunicatorNoMor
   EXPECT_EQ(app.engine.seen, (std::vector<std::string>{"AllReduce", "CommInitRank"}));
 }
 
+TEST(HeldCall, ThatBeginsWhenItsCommunicatorHasJustEndedIsOverAtOnce) {
+  Engine engine;
+  Plan plan;
+  Streams streams;
+  FaultSeams seams = App::seams_of(streams);
+  seams.is_gone = [](const void* comm) { return comm == App::comm(); };
+  FaultLayer layer({&engine.table, &engine}, plan, seams);
+  plan.fire(FunctionId::kAllReduce, 1, hang(true));
+  Call call;
+  call.function = FunctionId::kAllReduce;
+  call.nth = 1;
+  call.comm = App::comm();
+  EXPECT_EQ(layer.api().table->AllReduce(&layer, &call, nullptr, nullptr, 1, ncclInt8, ncclSum,
+                                         App::comm(), nullptr),
+            ncclInternalError);
+  EXPECT_TRUE(engine.seen.empty());
+}
+
 TEST(HeldStream, WaitsForAnAbortToBeOver) {
   App app(FunctionId::kAllReduce, 1, hang(false));
   app.all_reduce();

@@ -64,6 +64,7 @@ layer::FaultSeams EngineSeams::seams() {
   seams.links[index_of(abi::Lane::kProcess)] = is_real ? &net_links_ : &host_links_;
   seams.links[index_of(abi::Lane::kBeside)] = &host_links_;
   seams.is_real[index_of(abi::Lane::kProcess)] = is_real;
+  seams.is_gone = [this](const void* comm) { return beneath_.registry->is_retired(comm); };
   seams.shares_process = [this](const abi::Call& call) {
     return beneath_.registry->has_sibling(call.comm);
   };

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <glob.h>
 #include <nccl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sabot/stream.h>
 #include <stdio.h>
@@ -38,10 +39,8 @@ static long now_ms(void) {
   return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void nap(void) {
-  const struct timespec moment = {0, 1000000};
-  nanosleep(&moment, NULL);
-}
+/* Between two looks at what is waited for. */
+static void nap(void) { poll(NULL, 0, 1); }
 
 static void need(int holds, const char* what) {
   if (holds) return;

@@ -1,4 +1,4 @@
-"""Faults on the ranks of a job over the host engine: what each rank is told, and who waits for whom.
+"""Faults on the ranks of a job over the host engine: what each is told, and who waits for whom.
 
 python3 ranks_test.py --guest PROGRAM --standin FOLDER
 
@@ -87,7 +87,10 @@ class Waits(RanksTest):
 
     def test_a_delay_on_a_stream_holds_the_stream_and_not_the_caller(self):
         run = self.run_ranks(
-            "AllReduce[rank=1,nth=1]=delay(400ms)", "own", "init reduce sync destroy", GUEST_TIMES="1"
+            "AllReduce[rank=1,nth=1]=delay(400ms)",
+            "own",
+            "init reduce sync destroy",
+            GUEST_TIMES="1",
         )
         lines = run.of(1)
         self.assertEqual(lines[2:5:2], ["reduce 0", "sync 0 output 3 input 2"])
@@ -128,7 +131,9 @@ class C8AbortUnderAHang(RanksTest):
             self.assertNotEqual(run.of(0)[1].split()[1], str(SUCCESS), "its peer is told")
 
     def test_of_a_stream(self):
-        run = self.run_ranks("AllReduce[rank=1]=hang", "own", "init reduce sync", "done2 abort1 abort0")
+        run = self.run_ranks(
+            "AllReduce[rank=1]=hang", "own", "init reduce sync", "done2 abort1 abort0"
+        )
         self.assertEqual(run.main, self.ABORTED)
         for rank in (0, 1):
             self.assertEqual(run.of(rank)[1], "reduce 0")
@@ -140,7 +145,9 @@ class C8AbortUnderAHang(RanksTest):
         self.assertEqual(run.of(1)[1], f"group {INTERNAL} calls 0 0 output 0")
 
     def test_of_a_rank_whose_peer_never_came(self):
-        run = self.run_ranks("AllReduce[rank=1]=skip", "null", "init reduce", "fired1 abort0 abort1")
+        run = self.run_ranks(
+            "AllReduce[rank=1]=skip", "null", "init reduce", "fired1 abort0 abort1"
+        )
         self.assertEqual(run.of(1)[1], "reduce 0 output 0 0")
         self.assertNotEqual(run.of(0)[1].split()[1], str(SUCCESS))
 
@@ -260,7 +267,9 @@ class AsyncErrors(RanksTest):
             "init reduce 1/poll 1/reduce 1/text 1/finalize 1/abort",
         )
         lines = run.of(1)
-        self.assertEqual(lines[1:4], ["reduce 0 output 0 0", f"poll {REMOTE}", f"reduce {REMOTE} output 0 0"])
+        self.assertEqual(
+            lines[1:4], ["reduce 0 output 0 0", f"poll {REMOTE}", f"reduce {REMOTE} output 0 0"]
+        )
         self.assertIn('fault "net"', lines[4])
         self.assertEqual(lines[5:], [f"finalize {REMOTE}", "abort 0"])
         self.assertNotEqual(run.of(0)[1].split()[1], str(SUCCESS), "the abort is noticed")
@@ -277,7 +286,8 @@ class AsyncErrors(RanksTest):
 class Crashes(unittest.TestCase):
     def test_by_signal_exit_code_and_abort_with_the_proof_on_disk(self):
         for action, status in (("SIGKILL", -9), ("SIGSEGV", -11), ("abort", -6), ("17", 17)):
-            run = Run(f"gone: AllReduce[rank=1,nth=2]=crash({action})", "null", "init reduce reduce")
+            fault = f"gone: AllReduce[rank=1,nth=2]=crash({action})"
+            run = Run(fault, "null", "init reduce reduce")
             self.assertEqual(run.status, status, run.stderr)
             self.assertEqual([line["fault"] for line in run.journal], ["gone"])
             self.assertIn("reduce 0 output 3 3", run.of(1))
@@ -287,7 +297,11 @@ class Crashes(unittest.TestCase):
         self.assertEqual(run.status, 9)
 
     def test_in_init_and_in_a_group(self):
-        for call, steps in (("CommInitRank", "init"), ("AllReduce", "init group"), ("GroupEnd", "init group")):
+        for call, steps in (
+            ("CommInitRank", "init"),
+            ("AllReduce", "init group"),
+            ("GroupEnd", "init group"),
+        ):
             run = Run(f"{call}=crash(21)", "null", steps)
             self.assertEqual(run.status, 21, run.stderr)
 

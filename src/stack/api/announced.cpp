@@ -180,8 +180,8 @@ Status close_comm(Stack& stack, const void* key) {
     return refuse("sabot_comm_close: key " + pointer_text(key) + " is not open");
   if (record->lane != abi::Lane::kAnnounced)
     return refuse("sabot_comm_close: " + pointer_text(key) + " is a communicator of NCCL");
-  if (stack.layers() != nullptr) stack.layers()->closed(key);
   registry.retire(key);
+  if (stack.layers() != nullptr) stack.layers()->closed(key);
   return {};
 }
 
