@@ -73,7 +73,7 @@ std::uint64_t plan_hash(const scenario::Scenario& scenario) {
   return hash;
 }
 
-Layers::Layers(const config::Snapshot& settings, const Beneath& beneath,
+Layers::Layers(const config::Snapshot& settings, const seams::Beneath& beneath,
                const scenario::Scenario& scenario, run::Recorder& recorder)
     : settings_(settings), recorder_(recorder), top_(beneath.engine) {
   if (!scenario.faults.empty()) {
@@ -83,7 +83,7 @@ Layers::Layers(const config::Snapshot& settings, const Beneath& beneath,
                                                         recorder.slots<scenario::FaultTally>());
   }
   plans_ = std::make_unique<layer::PlanList>(scenario_plan_.get());
-  engines_ = std::make_unique<EngineSeams>(beneath, scenario);
+  engines_ = std::make_unique<seams::EngineSeams>(beneath, scenario);
   layer::FaultSeams seams = engines_->seams();
   seams.control = &recorder.control();
   seams.on_news = [this] { load_added(); };

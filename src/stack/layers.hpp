@@ -19,7 +19,7 @@
 #include "layer/plan_list.hpp"
 #include "run/recorder.hpp"
 #include "scenario/scenario.hpp"
-#include "stack/engine_seams.hpp"
+#include "stack/seams/engine_seams.hpp"
 
 namespace sabot::stack {
 
@@ -34,7 +34,7 @@ std::uint64_t plan_hash(const scenario::Scenario& scenario);
 
 class Layers {
  public:
-  Layers(const config::Snapshot& settings, const Beneath& beneath,
+  Layers(const config::Snapshot& settings, const seams::Beneath& beneath,
          const scenario::Scenario& scenario, run::Recorder& recorder);
 
   abi::Api top() const { return top_; }
@@ -68,7 +68,7 @@ class Layers {
   std::unique_ptr<layer::RunLedger> ledger_;
   std::unique_ptr<layer::ArmedPlan> scenario_plan_;
   std::unique_ptr<layer::PlanList> plans_;
-  std::unique_ptr<EngineSeams> engines_;
+  std::unique_ptr<seams::EngineSeams> engines_;
   std::unique_ptr<layer::FaultLayer> fault_;
   std::unique_ptr<layer::LogLayer> log_;
   std::mutex loading_;

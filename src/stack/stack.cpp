@@ -126,7 +126,7 @@ void Stack::join_run() {
   recorder_ = std::make_unique<run::Recorder>(options);
   for (const std::string& problem : recorder_->problems()) log::line(problem);
   page_.store(&recorder_->counters());
-  const Beneath beneath{engine_, real_.get(), &boundary_.registry()};
+  const seams::Beneath beneath{engine_, real_.get(), &boundary_.registry()};
   layers_ = std::make_unique<Layers>(settings_, beneath, *scenario, *recorder_);
   top_ = layers_->top();
   write_attach_record(*scenario);

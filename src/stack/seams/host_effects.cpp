@@ -1,5 +1,5 @@
 // Tasks on the host engine's streams; at once where there is no order.
-#include "stack/host_effects.hpp"
+#include "stack/seams/host_effects.hpp"
 
 #include <functional>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "comm/stream.hpp"
 #include "layer/holds.hpp"
 
-namespace sabot::stack {
+namespace sabot::stack::seams {
 namespace {
 
 struct Kept {
@@ -55,4 +55,4 @@ Status HostEffects::restore(const abi::Call& call, std::unique_ptr<layer::Undo> 
       call, [kept = static_cast<HostUndo&>(*undo).kept] { layer::restore(kept->plan, kept->old); });
 }
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::seams

@@ -1,12 +1,12 @@
 // Putting the seams of each engine together.
-#include "stack/engine_seams.hpp"
+#include "stack/seams/engine_seams.hpp"
 
 #include <string>
 #include <vector>
 
 #include "driver/cuda_driver.hpp"
 
-namespace sabot::stack {
+namespace sabot::stack::seams {
 namespace {
 
 using layer::LinkRules;
@@ -71,4 +71,4 @@ layer::FaultSeams EngineSeams::seams() {
   return seams;
 }
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::seams

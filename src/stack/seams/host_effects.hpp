@@ -6,7 +6,7 @@
 
 #include "layer/stream_effects.hpp"
 
-namespace sabot::stack {
+namespace sabot::stack::seams {
 
 class HostEffects final : public layer::StreamEffects {
  public:
@@ -18,4 +18,4 @@ class HostEffects final : public layer::StreamEffects {
   Result<bool> captured(const void*) override { return false; }
 };
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::seams

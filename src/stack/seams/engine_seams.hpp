@@ -1,7 +1,8 @@
 // What faults reach of the engines: their streams, their links, and who else is in this process.
 //
 // One engine a lane: the process's own, the host engine beside a real one, and calls that somebody
-// else executes, of which nothing can be reached. Nothing is opened before a fault needs it.
+// else executes, of which at most the memory can be reached. Nothing is opened before a fault needs
+// it.
 #pragma once
 
 #include <memory>
@@ -11,11 +12,13 @@
 #include "layer/fault.hpp"
 #include "layer/link_rules.hpp"
 #include "scenario/scenario.hpp"
-#include "stack/host_effects.hpp"
+#include "stack/seams/host_effects.hpp"
 
 namespace sabot::stack {
-
 class RealEngine;
+}  // namespace sabot::stack
+
+namespace sabot::stack::seams {
 
 // What the layers are put over.
 struct Beneath {
@@ -45,4 +48,4 @@ class EngineSeams {
   std::unique_ptr<layer::CudaEffects> cuda_streams_;
 };
 
-}  // namespace sabot::stack
+}  // namespace sabot::stack::seams
