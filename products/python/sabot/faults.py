@@ -26,7 +26,7 @@ _ACTIONS = (
     "exhaust",
 )
 # Parameters of actions. `peer` and `after` are conditions too, and mean those here.
-_PARAMETERS = ("at", "on", "jitter", "distribution", "to", "elements", "by", "rate")
+_PARAMETERS = ("at", "on", "jitter", "distribution", "to", "elements", "by", "rate", "for")
 
 _PLAIN_WORD = re.compile(r"[A-Za-z_][\w.*?/-]*\Z", re.ASCII)
 _TEXT_BYTES_MAX = 8192
@@ -181,7 +181,8 @@ def inject(
 
 
 def _line(call: str | Sequence[str], name: str | None, words: dict[str, Value | None]) -> str:
-    given = {key: value for key, value in words.items() if value is not None}
+    # `for` is a word of Python: for_="5s".
+    given = {key.rstrip("_"): value for key, value in words.items() if value is not None}
     actions = [key for key in given if key in _ACTIONS]
     if len(actions) != 1:
         found = f"not {len(actions)} ({', '.join(actions)})" if actions else "and there is none"
