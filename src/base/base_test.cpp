@@ -33,6 +33,16 @@ TEST(Result, ContextIsPrefixedOnTheWayUp) {
   EXPECT_EQ(error.message(), "joining rank 1: connection refused");
 }
 
+TEST(Result, WithAnErrorLeavesNothingToDestroyWhenMovedFrom) {
+  auto counter = std::make_shared<int>(0);
+  Result<std::shared_ptr<int>> result = counter;
+  Result<std::shared_ptr<int>> error = Error(Code::kSystem, "gone");
+  result = std::move(error);
+  EXPECT_FALSE(result.ok());
+  EXPECT_FALSE(error.ok());  // NOLINT: what is left of it is the question
+  EXPECT_EQ(counter.use_count(), 1);
+}
+
 TEST(Units, BytesAreWrittenWithBinaryAndDecimalSuffixes) {
   EXPECT_EQ(parse_bytes("4096").value(), 4096u);
   EXPECT_EQ(parse_bytes("64k").value(), 65536u);

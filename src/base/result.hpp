@@ -97,12 +97,12 @@ class [[nodiscard]] Result {
 
  public:
   // NOLINTBEGIN: implicit on both sides, so that `return value` and `return Error(...)` read well.
-  Result(T value) : value_(std::move(value)) {}
-  Result(Error error) : error_(std::make_unique<Error>(std::move(error))) {}
+  Result(T value) : value_(std::move(value)), is_ok_(true) {}
+  Result(Error error) : error_(std::make_unique<Error>(std::move(error))), is_ok_(false) {}
   // NOLINTEND
   Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>)
-      : error_(std::move(other.error_)) {
-    if (!error_) new (&value_) T(std::move(other.value_));
+      : error_(std::move(other.error_)), is_ok_(other.is_ok_) {
+    if (is_ok_) new (&value_) T(std::move(other.value_));
   }
   Result& operator=(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
     if (this != &other) {
@@ -114,10 +114,10 @@ class [[nodiscard]] Result {
   Result(const Result&) = delete;
   Result& operator=(const Result&) = delete;
   ~Result() {
-    if (!error_) value_.~T();
+    if (is_ok_) value_.~T();
   }
 
-  bool ok() const { return error_ == nullptr; }
+  bool ok() const { return is_ok_; }
   explicit operator bool() const { return ok(); }
   // Precondition: ok().
   T& value() & { return value_; }
@@ -138,6 +138,7 @@ class [[nodiscard]] Result {
     T value_;
   };
   std::unique_ptr<Error> error_;
+  bool is_ok_;  // not whether there is an error: of what was moved from there is none
 };
 
 }  // namespace sabot
