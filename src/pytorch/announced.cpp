@@ -23,7 +23,8 @@ Announced::Announced(const sabot_call_t& call, Style style, Place place)
   check(library().call_enter(&call_, &decision_), nullptr, Style::kBackendError, place);
   if (decision_.kind == SABOT_DECISION_NONE) [[likely]]
     return;
-  if (decision_.kind != SABOT_DECISION_ERROR) {
+  if (decision_.kind != SABOT_DECISION_ERROR && decision_.kind != SABOT_DECISION_SKIP &&
+      decision_.kind != SABOT_DECISION_DATA) {
     library().call_leave(&call_, ncclInvalidUsage);
     throw_backend_error("sabot: a fault on " + std::string(call.function) + " is of kind " +
                         std::to_string(decision_.kind) +

@@ -28,10 +28,12 @@ class Announced {
   Announced& operator=(const Announced&) = delete;
 
   bool is_to_run() const { return decision_.before == 0; }
-  // A fault will be thrown by leave(): what is executed has to be complete before that.
+  // Something happens in leave(), an exception or a change of data: what is executed has to be
+  // complete before that.
   bool has_fired() const { return decision_.kind != SABOT_DECISION_NONE; }
 
-  // The call was executed, or was not to be. Throws the fault's error, if one fired.
+  // The call was executed, or was not to be. Throws the fault's error, if one fired; where a call
+  // is left out and no exception comes, its operation is to look complete.
   void leave();
   // Executing it failed, and the caller throws why; the log shows this code.
   void fail(ncclResult_t code);

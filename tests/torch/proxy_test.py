@@ -447,6 +447,54 @@ class Faults(unittest.TestCase):
             DISTRIBUTED_ERROR, rank=1, function="AllReduce", number=2)
             + r"\n\[2\.0, 2\.0, 2\.0, 2\.0\] 1\n\[3\.0, 3\.0, 3\.0, 3\.0\] 2\n$")
 
+    def test_a_skipped_operation_is_complete_and_nobody_took_part(self):
+        def body(rank, folder):
+            import sabot
+
+            job.join(rank, folder, 2, backend="sabot:gloo")
+            value = torch.full((4,), 1.0 + rank)
+            with sabot.inject(text="AllReduce[nth=1]=skip", required=True):
+                work = dist.all_reduce(value, async_op=True)
+                say(work.wait(), work.is_completed(), value.tolist())
+            dist.all_reduce(value)
+            say(value.tolist())
+            dist.destroy_process_group()
+
+        for rank, outcome in enumerate(self.expect_ranks(2, body)):
+            self.assertEqual(
+                outcome.lines, [f"True True {[1.0 + rank] * 4}", "[3.0, 3.0, 3.0, 3.0]"])
+
+    def test_corrupt_input_reaches_every_rank_and_corrupt_output_this_one(self):
+        def body(rank, folder):
+            import sabot
+
+            job.join(rank, folder, 2, backend="sabot:gloo")
+            for at in ("before", "after"):
+                value = torch.full((4,), 1.0 + rank)
+                with sabot.inject(text=f"AllReduce[rank=1]=corrupt(zero,at={at})"):
+                    dist.all_reduce(value)
+                say(sorted(value.tolist()))
+            dist.destroy_process_group()
+
+        first, second = self.expect_ranks(2, body)
+        self.assertEqual(first.lines, ["[1.0, 3.0, 3.0, 3.0]", "[3.0, 3.0, 3.0, 3.0]"])
+        self.assertEqual(second.lines, ["[1.0, 3.0, 3.0, 3.0]", "[0.0, 3.0, 3.0, 3.0]"])
+
+    def test_a_delay_holds_the_caller(self):
+        def body(rank, folder):
+            import sabot
+
+            job.join(rank, folder, 2, backend="sabot:gloo")
+            dist.barrier()
+            begin = time.monotonic()
+            with sabot.inject(text="AllReduce[rank=1]=delay(200ms)"):
+                dist.all_reduce(torch.ones(1))
+            say(time.monotonic() - begin >= 0.2 if rank == 1 else True)
+            dist.destroy_process_group()
+
+        for outcome in self.expect_ranks(2, body):
+            self.assertEqual(outcome.lines, ["True"])
+
     def test_after_executes_and_waits_and_then_fails(self):
         def body(rank, folder):
             import sabot

@@ -30,6 +30,8 @@ Extent extent_of(const at::Tensor& tensor) {
   extent.bytes = extent.count * tensor.element_size();
   extent.type = nccl_type(tensor.scalar_type());
   extent.is_bool = tensor.scalar_type() == at::kBool;
+  extent.is_plain = tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
+                    tensor.is_contiguous();
   if (auto* data = static_cast<char*>(data_of(tensor)); data != nullptr) {
     extent.data =
         data + static_cast<std::size_t>(tensor.storage_offset()) * tensor.element_size();
@@ -45,6 +47,7 @@ Extent extent_of(const std::vector<at::Tensor>& tensors) {
     sum.count += more.count;
     sum.bytes += more.bytes;
     if (more.type != sum.type) sum.type = -1;
+    sum.is_plain = false;
   }
   return sum;
 }

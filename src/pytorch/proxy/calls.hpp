@@ -24,6 +24,7 @@ struct Extent {
   std::uint64_t bytes = 0;
   int type = -1;  // ncclDataType_t; -1: not one of NCCL's, or not one for all
   bool is_bool = false;
+  bool is_plain = false;  // memory of the CPU in one piece
 };
 
 Extent extent_of(const at::Tensor& tensor);

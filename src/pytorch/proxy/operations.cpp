@@ -18,13 +18,13 @@ Extent extent_of(const TensorLists& lists) {
 // A buffer that is read and written.
 Operation in_place(const char* title, const char* function, const Extent& extent) {
   return {.title = title, .function = function, .extent = extent, .send = extent.data,
-          .recv = extent.data};
+          .recv = extent.data, .is_plain = extent.is_plain};
 }
 
 Operation between(const char* title, const char* function, const Extent& counted,
                   const Extent& from, const Extent& to) {
   return {.title = title, .function = function, .extent = counted, .send = from.data,
-          .recv = to.data};
+          .recv = to.data, .is_plain = counted.is_plain && from.is_plain && to.is_plain};
 }
 
 Operation reducing(Operation operation, const ::c10d::ReduceOp& op) {
@@ -34,18 +34,19 @@ Operation reducing(Operation operation, const ::c10d::ReduceOp& op) {
 
 Operation sending(const char* title, const Extent& extent, int peer) {
   return {.title = title, .function = "Send", .extent = extent, .send = extent.data,
-          .peer = peer};
+          .peer = peer, .is_plain = extent.is_plain};
 }
 
 Operation receiving(const char* title, const Extent& extent, int peer) {
   return {.title = title, .function = "Recv", .extent = extent, .recv = extent.data,
-          .peer = peer};
+          .peer = peer, .is_plain = extent.is_plain};
 }
 
-// What a rank sends to each other one, on average where that differs.
+// What a rank sends to each other one, on average where that differs; then no size follows from it.
 Extent share(Extent extent, int ranks) {
   extent.count /= static_cast<std::uint64_t>(ranks);
   extent.bytes /= static_cast<std::uint64_t>(ranks);
+  extent.is_plain = false;
   return extent;
 }
 

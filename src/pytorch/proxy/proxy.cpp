@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "pytorch/group/work.hpp"
 #include "pytorch/library.hpp"
 #include "pytorch/python_lock.hpp"
 
@@ -121,6 +122,13 @@ WorkRef Proxy::execute(Announced& call, Execution execution) {
   });
 }
 
+WorkRef Proxy::left_out(const char* title) const {
+  auto work = c10::make_intrusive<SabotWork>(member_.rank, ::c10d::OpType::UNKNOWN, title, 0,
+                                             c10::ArrayRef<at::Tensor>());
+  work->end();
+  return work;
+}
+
 WorkRef Proxy::run(const Operation& operation, Execution execution, Place place) {
   check_usable(operation.title);
   std::call_once(described_, [this] { hand_down(); });
@@ -133,12 +141,14 @@ WorkRef Proxy::run(const Operation& operation, Execution execution, Place place)
   announcement.peer = operation.peer;
   announcement.send = operation.send;
   announcement.recv = operation.recv;
+  // Of a coalesced group nobody knows when this one is complete.
+  if (operation.is_plain && !is_coalescing_) announcement.memory = SABOT_MEMORY_HOST;
   Announced call(announcement, operation.style, place);
   WorkRef work;
   if (call.is_to_run()) work = execute(call, execution);
   if (!is_coalescing_) {
     call.leave();
-    return work;
+    return call.is_to_run() ? work : left_out(operation.title);
   }
   try {
     call.leave();

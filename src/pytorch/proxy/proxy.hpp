@@ -43,6 +43,7 @@ struct Operation {
   int root = -1;
   int peer = -1;
   Style style = Style::kBackendError;
+  bool is_plain = false;  // both buffers are as large as NCCL's function would take them by count
 };
 
 class Proxy final : public ::c10d::Backend {
@@ -179,6 +180,8 @@ class Proxy final : public ::c10d::Backend {
   // Announces the operation and lets the wrapped backend execute it, unless a fault forbids it.
   WorkRef run(const Operation& operation, Execution execution, Place place = here());
   WorkRef execute(Announced& call, Execution execution);
+  // The handle of an operation that a fault left out, complete.
+  WorkRef left_out(const char* title) const;
   void check_usable(const char* title) const;
   // What torch has told this object and not the wrapped one, since not all of it is virtual.
   void hand_down();
