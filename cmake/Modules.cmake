@@ -33,3 +33,18 @@ function(sabot_tests name)
   add_test(NAME unit.${name} COMMAND ${name}_test)
   set_tests_properties(unit.${name} PROPERTIES TIMEOUT 300 LABELS unit)
 endfunction()
+
+# sabot_parts(NAME folder…) adds the files of sub-folders to sabot_NAME and their tests to
+# NAME_test, after both of the above.
+function(sabot_parts name)
+  foreach(part ${ARGN})
+    sabot_sources(sources ${part}/*.cpp)
+    set(tests ${sources})
+    list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+    list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+    target_sources(sabot_${name} PRIVATE ${sources})
+    if(TARGET ${name}_test)
+      target_sources(${name}_test PRIVATE ${tests})
+    endif()
+  endforeach()
+endfunction()

@@ -30,22 +30,22 @@ enum class Role : std::uint8_t {
 
 template <typename Layer>
 struct Around {
-#define SABOT_SLOT(name, ret)                                                                  \
-  static ret name(void* self, Call* call SABOT_TAIL_PARAMS_##name) {                           \
-    auto* layer = static_cast<Layer*>(self);                                                   \
-    return layer->template around<ret>(                                                        \
-        *call,                                                                                 \
-        [&]() -> ret {                                                                         \
-          return layer->next.table->name(layer->next.self, call SABOT_TAIL_ARGS_##name);       \
-        },                                                                                     \
-        [&](auto& sabot_out) {                                                                 \
-          (void)sabot_out;                                                                     \
-          SABOT_UNUSED_##name SABOT_SHOW_##name(sabot_out)                                     \
-        },                                                                                     \
-        [&](auto&& sabot_visitor) {                                                            \
-          (void)sabot_visitor;                                                                 \
-          SABOT_ROLES_##name(sabot_visitor)                                                    \
-        });                                                                                    \
+#define SABOT_SLOT(name, ret)                                                            \
+  static ret name(void* self, Call* call SABOT_TAIL_PARAMS_##name) {                     \
+    auto* layer = static_cast<Layer*>(self);                                             \
+    return layer->template around<ret>(                                                  \
+        *call,                                                                           \
+        [&]() -> ret {                                                                   \
+          return layer->next.table->name(layer->next.self, call SABOT_TAIL_ARGS_##name); \
+        },                                                                               \
+        [&](auto& sabot_out) {                                                           \
+          (void)sabot_out;                                                               \
+          SABOT_UNUSED_##name SABOT_SHOW_##name(sabot_out)                               \
+        },                                                                               \
+        [&](auto&& sabot_visitor) {                                                      \
+          (void)sabot_visitor;                                                           \
+          SABOT_ROLES_##name(sabot_visitor)                                              \
+        });                                                                              \
   }
   SABOT_API(SABOT_SLOT)
 #undef SABOT_SLOT

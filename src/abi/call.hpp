@@ -51,7 +51,7 @@ struct Call {
   std::uint64_t nth = 0;             // n-th call of this function on this comm, 1-based
   std::uint64_t nth_collective = 0;  // n-th collective on this comm, 1-based; 0 = not a collective
   bool host_memory = false;  // kAnnounced: send and recv are memory of this process, in one piece
-  bool injected = false;         // a layer answered with a fault instead of, or after, the engine
+  bool injected = false;     // a layer answered with a fault instead of, or after, the engine
   const void* target = nullptr;  // the engine's: which copy of the real library the caller meant
 };
 

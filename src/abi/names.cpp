@@ -15,8 +15,19 @@ namespace sabot::abi {
 #define SABOT_REDOP_ROW(...)
 #define SABOT_FUNCTION_ROW(name, kind, since, code, count, datatype, redop, root, peer, stream, \
                            comm)                                                                \
-  {FunctionId::k##name, #name, "nccl" #name, Kind::kind, since,  code,                          \
-   count,               datatype, redop,     root,       peer,   stream, comm},
+  {FunctionId::k##name,                                                                         \
+   #name,                                                                                       \
+   "nccl" #name,                                                                                \
+   Kind::kind,                                                                                  \
+   since,                                                                                       \
+   code,                                                                                        \
+   count,                                                                                       \
+   datatype,                                                                                    \
+   redop,                                                                                       \
+   root,                                                                                        \
+   peer,                                                                                        \
+   stream,                                                                                      \
+   comm},
 constexpr FunctionInfo kFunctionRows[kFunctionCount] = {
 #include "abi/names.inc"
 };
@@ -59,8 +70,8 @@ constexpr Named kRedops[] = {
 };
 
 constexpr std::array<std::string_view, kKindCount> kKindNames{
-    "collective", "p2p",   "one_sided", "id",     "init",  "derive", "finalize", "destroy",
-    "abort",      "revoke", "group",    "query",  "memory", "redop", "param",    "device"};
+    "collective", "p2p",    "one_sided", "id",    "init",   "derive", "finalize", "destroy",
+    "abort",      "revoke", "group",     "query", "memory", "redop",  "param",    "device"};
 
 constexpr std::string_view without_prefix(std::string_view name) {
   constexpr std::string_view kPrefix = "nccl";

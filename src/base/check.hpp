@@ -10,10 +10,10 @@ namespace sabot::detail {
 }
 
 // For conditions whose failure means memory is already corrupt: prints and aborts.
-#define SABOT_ASSERT(condition)                                                      \
-  do {                                                                               \
-    if (__builtin_expect(!(condition), 0))                                           \
-      ::sabot::detail::assertion_failed(#condition, __FILE__, __LINE__);             \
+#define SABOT_ASSERT(condition)                                          \
+  do {                                                                   \
+    if (__builtin_expect(!(condition), 0))                               \
+      ::sabot::detail::assertion_failed(#condition, __FILE__, __LINE__); \
   } while (0)
 
 #ifdef NDEBUG

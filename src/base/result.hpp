@@ -144,11 +144,11 @@ class [[nodiscard]] Result {
 }  // namespace sabot
 
 // Unwraps a Result or Status, or returns its Error from the enclosing function.
-#define SABOT_TRY(expression)                                        \
-  __extension__({                                                    \
-    auto sabot_result_ = (expression);                               \
+#define SABOT_TRY(expression)                                         \
+  __extension__({                                                     \
+    auto sabot_result_ = (expression);                                \
     if (!sabot_result_.ok()) return std::move(sabot_result_).error(); \
-    ::sabot::detail::take(std::move(sabot_result_));                 \
+    ::sabot::detail::take(std::move(sabot_result_));                  \
   })
 
 namespace sabot::detail {

@@ -1,5 +1,6 @@
 // The tree that this program stands in: bin/sabot, lib/libsabot.so, lib/standin/libnccl.so.2,
-// lib/libnccl-net-sabot.so, share/, and python/, which a wheel does without: there the package is where Python finds it.
+// lib/libnccl-net-sabot.so, share/, and python/, which a wheel does without: there the package is
+// where Python finds it.
 //
 // Everything is found relative to the running executable, so that the tree can be moved and several
 // can stand side by side.

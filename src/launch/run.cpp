@@ -10,7 +10,7 @@
 #include "launch/command.hpp"
 #include "launch/control/server.hpp"
 #include "launch/engine_choice.hpp"
-#include "launch/net_plugin.hpp"
+#include "launch/net/net_plugin.hpp"
 #include "launch/plan.hpp"
 #include "run/budget.hpp"
 #include "run/identity.hpp"

@@ -18,9 +18,9 @@
 #include "abi/around.hpp"
 #include "abi/names.hpp"
 #include "call/last_error.hpp"
-#include "layer/fault_plan.hpp"
 #include "layer/group_faults.hpp"
 #include "layer/ordeal.hpp"
+#include "layer/plan/fault_plan.hpp"
 #include "layer/registrations.hpp"
 
 namespace sabot::layer {

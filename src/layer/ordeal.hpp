@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "layer/async_errors.hpp"
-#include "layer/fault_plan.hpp"
-#include "layer/holds.hpp"
-#include "layer/link_effects.hpp"
-#include "layer/mismatch.hpp"
-#include "layer/stream_effects.hpp"
+#include "layer/effects/link_effects.hpp"
+#include "layer/effects/stream_effects.hpp"
+#include "layer/hold/holds.hpp"
+#include "layer/payload/mismatch.hpp"
+#include "layer/plan/fault_plan.hpp"
 
 namespace sabot::layer {
 

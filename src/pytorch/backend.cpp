@@ -61,8 +61,7 @@ c10::intrusive_ptr<::c10d::Backend> SabotBackend::split(
   const Member& parent = group_->member();
   const auto place = std::find(ranks.begin(), ranks.end(), parent.rank);
   const bool is_member = place != ranks.end();
-  const int color = is_member ? *std::min_element(ranks.begin(), ranks.end())
-                              : NCCL_SPLIT_NOCOLOR;
+  const int color = is_member ? *std::min_element(ranks.begin(), ranks.end()) : NCCL_SPLIT_NOCOLOR;
   const auto key = static_cast<int>(place - ranks.begin());
   ncclComm_t comm = nullptr;
   check(library().CommSplit(group_->comm(), color, key, &comm, nullptr), group_->comm());

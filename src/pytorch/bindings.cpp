@@ -3,8 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <stdexcept>
 #include <torch/csrc/utils/pybind.h>
+#include <stdexcept>
 
 #include "pytorch/backend.hpp"
 #include "pytorch/library.hpp"
@@ -47,8 +47,8 @@ BackendRef create(const StoreRef& store, int rank, int size, std::chrono::millis
 BackendRef create_proxy(const BackendRef& wrapped, const std::string& name, int rank, int size,
                         std::string group, std::vector<std::int64_t> global_ranks) {
   return proxy::Proxy::create(wrapped, name,
-                              member_of(rank, size, std::chrono::milliseconds(0),
-                                        std::move(group), std::move(global_ranks)));
+                              member_of(rank, size, std::chrono::milliseconds(0), std::move(group),
+                                        std::move(global_ranks)));
 }
 
 void barrier_with_names(const BackendRef& backend, std::chrono::milliseconds timeout,

@@ -9,8 +9,7 @@ WorkRef SabotBackend::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions
   const auto root = static_cast<int>(options.rootRank);
   return start(request(::c10d::OpType::BROADCAST, "sabot:broadcast", options, tensor, tensor),
                [=](ncclComm_t comm, cudaStream_t stream) {
-                 return library().Bcast(buffer.data, buffer.count, buffer.type, root, comm,
-                                        stream);
+                 return library().Bcast(buffer.data, buffer.count, buffer.type, root, comm, stream);
                });
 }
 
@@ -39,14 +38,14 @@ WorkRef SabotBackend::allreduce_coalesced(Tensors& tensors,
   }
   const auto reduction =
       reduction_of(options.reduceOp, tensors.front(), *group_, "all_reduce_coalesced");
-  return start(request(::c10d::OpType::ALLREDUCE_COALESCED, "sabot:all_reduce", options, tensors,
-                       tensors),
-               [=](ncclComm_t comm, cudaStream_t stream) {
-                 return each(buffers.size(), [&](std::size_t i) {
-                   return library().AllReduce(buffers[i].data, buffers[i].data, buffers[i].count,
-                                              buffers[i].type, reduction.op(), comm, stream);
-                 });
-               });
+  return start(
+      request(::c10d::OpType::ALLREDUCE_COALESCED, "sabot:all_reduce", options, tensors, tensors),
+      [=](ncclComm_t comm, cudaStream_t stream) {
+        return each(buffers.size(), [&](std::size_t i) {
+          return library().AllReduce(buffers[i].data, buffers[i].data, buffers[i].count,
+                                     buffers[i].type, reduction.op(), comm, stream);
+        });
+      });
 }
 
 WorkRef SabotBackend::reduce(Tensors& tensors, const ::c10d::ReduceOptions& options) {
@@ -67,12 +66,11 @@ WorkRef SabotBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
   const Buffer to = payload(output, "all_gather_into_tensor");
   check_same_type(input, output, "all_gather_into_tensor");
   check_ratio(output, input, group_->member().size, "all_gather_into_tensor", "output", "input");
-  return start(request(::c10d::OpType::_ALLGATHER_BASE, "sabot:_all_gather_base", options, input,
-                       output),
-               [=](ncclComm_t comm, cudaStream_t stream) {
-                 return library().AllGather(from.data, to.data, from.count, from.type, comm,
-                                            stream);
-               });
+  return start(
+      request(::c10d::OpType::_ALLGATHER_BASE, "sabot:_all_gather_base", options, input, output),
+      [=](ncclComm_t comm, cudaStream_t stream) {
+        return library().AllGather(from.data, to.data, from.count, from.type, comm, stream);
+      });
 }
 
 WorkRef SabotBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -87,12 +85,12 @@ WorkRef SabotBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors&
     check_same_type(inputs[i], outputs[i], kName);
     check_ratio(outputs[i], inputs[i], group_->member().size, kName, "output", "input");
   }
-  return start(request(::c10d::OpType::COALESCED, "sabot:all_gather_into_tensor_coalesced",
-                       options, inputs, outputs),
+  return start(request(::c10d::OpType::COALESCED, "sabot:all_gather_into_tensor_coalesced", options,
+                       inputs, outputs),
                [=](ncclComm_t comm, cudaStream_t stream) {
                  return each(from.size(), [&](std::size_t i) {
-                   return library().AllGather(from[i].data, to[i].data, from[i].count,
-                                              from[i].type, comm, stream);
+                   return library().AllGather(from[i].data, to[i].data, from[i].count, from[i].type,
+                                              comm, stream);
                  });
                });
 }
@@ -104,16 +102,16 @@ WorkRef SabotBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input
   check_same_type(input, output, "reduce_scatter_tensor");
   check_ratio(input, output, group_->member().size, "reduce_scatter_tensor", "input", "output");
   const auto reduction = reduction_of(options.reduceOp, input, *group_, "reduce_scatter_tensor");
-  return start(request(::c10d::OpType::_REDUCE_SCATTER_BASE, "sabot:_reduce_scatter_base",
-                       options, input, output),
+  return start(request(::c10d::OpType::_REDUCE_SCATTER_BASE, "sabot:_reduce_scatter_base", options,
+                       input, output),
                [=](ncclComm_t comm, cudaStream_t stream) {
                  return library().ReduceScatter(from.data, to.data, to.count, to.type,
                                                 reduction.op(), comm, stream);
                });
 }
 
-WorkRef SabotBackend::reduce_scatter_tensor_coalesced(
-    Tensors& outputs, Tensors& inputs, const ::c10d::ReduceScatterOptions& options) {
+WorkRef SabotBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                      const ::c10d::ReduceScatterOptions& options) {
   constexpr const char* kName = "reduce_scatter_tensor_coalesced";
   check_as_many(outputs.size(), inputs.size(), kName);
   std::vector<Buffer> from;
@@ -126,12 +124,12 @@ WorkRef SabotBackend::reduce_scatter_tensor_coalesced(
     check_ratio(inputs[i], outputs[i], group_->member().size, kName, "input", "output");
     reductions.push_back(reduction_of(options.reduceOp, inputs[i], *group_, kName));
   }
-  return start(request(::c10d::OpType::COALESCED, "sabot:reduce_scatter_tensor_coalesced",
-                       options, inputs, outputs),
+  return start(request(::c10d::OpType::COALESCED, "sabot:reduce_scatter_tensor_coalesced", options,
+                       inputs, outputs),
                [=](ncclComm_t comm, cudaStream_t stream) {
                  return each(from.size(), [&](std::size_t i) {
-                   return library().ReduceScatter(from[i].data, to[i].data, to[i].count,
-                                                  to[i].type, reductions[i].op(), comm, stream);
+                   return library().ReduceScatter(from[i].data, to[i].data, to[i].count, to[i].type,
+                                                  reductions[i].op(), comm, stream);
                  });
                });
 }

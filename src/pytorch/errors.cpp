@@ -40,8 +40,7 @@ std::string file_text(std::string_view path) {
 
 }  // namespace
 
-std::string error_text(ncclResult_t code, const std::string& last_error, Style style,
-                       Place place) {
+std::string error_text(ncclResult_t code, const std::string& last_error, Style style, Place place) {
   const std::string words = library().GetErrorString(code);
   if (style == Style::kPlain) {
     return "NCCL Error " + std::to_string(code) + ": " + words + "\nLast error:\n" + last_error;

@@ -17,27 +17,27 @@
 namespace sabot::pytorch {
 
 // Through the layers: logged, numbered, faulted.
-#define SABOT_LAYERED(X)                                                                       \
-  X(AllGather)                                                                                 \
-  X(AllReduce)                                                                                 \
-  X(AlltoAll)                                                                                  \
-  X(Bcast)                                                                                     \
-  X(Broadcast)                                                                                 \
-  X(CommAbort)                                                                                 \
-  X(CommDestroy)                                                                               \
-  X(CommInitRankConfig)                                                                        \
-  X(CommSplit)                                                                                 \
-  X(GetErrorString)                                                                            \
-  X(GetLastError)                                                                              \
-  X(GetUniqueId)                                                                               \
-  X(GetVersion)                                                                                \
-  X(GroupEnd)                                                                                  \
-  X(GroupStart)                                                                                \
-  X(Recv)                                                                                      \
-  X(RedOpCreatePreMulSum)                                                                      \
-  X(RedOpDestroy)                                                                              \
-  X(Reduce)                                                                                    \
-  X(ReduceScatter)                                                                             \
+#define SABOT_LAYERED(X)  \
+  X(AllGather)            \
+  X(AllReduce)            \
+  X(AlltoAll)             \
+  X(Bcast)                \
+  X(Broadcast)            \
+  X(CommAbort)            \
+  X(CommDestroy)          \
+  X(CommInitRankConfig)   \
+  X(CommSplit)            \
+  X(GetErrorString)       \
+  X(GetLastError)         \
+  X(GetUniqueId)          \
+  X(GetVersion)           \
+  X(GroupEnd)             \
+  X(GroupStart)           \
+  X(Recv)                 \
+  X(RedOpCreatePreMulSum) \
+  X(RedOpDestroy)         \
+  X(Reduce)               \
+  X(ReduceScatter)        \
   X(Send)
 
 // Beneath the layers: for what torch would not ask of NCCL, which scenarios must not count.
@@ -48,23 +48,23 @@ namespace sabot::pytorch {
   X(CommSplit)           \
   X(GetLastError)
 
-#define SABOT_OWN(X)     \
-  X(call_enter)          \
-  X(call_leave)          \
-  X(channel_put)         \
-  X(channel_ready)       \
-  X(channel_take)        \
-  X(comm_close)          \
-  X(comm_entered)        \
-  X(comm_fail)           \
-  X(comm_open)           \
-  X(fault_inject)        \
-  X(fault_withdraw)      \
-  X(stream_call)         \
-  X(stream_create)       \
-  X(stream_destroy)      \
-  X(wait_begin)          \
-  X(wait_end)            \
+#define SABOT_OWN(X) \
+  X(call_enter)      \
+  X(call_leave)      \
+  X(channel_put)     \
+  X(channel_ready)   \
+  X(channel_take)    \
+  X(comm_close)      \
+  X(comm_entered)    \
+  X(comm_fail)       \
+  X(comm_open)       \
+  X(fault_inject)    \
+  X(fault_withdraw)  \
+  X(stream_call)     \
+  X(stream_create)   \
+  X(stream_destroy)  \
+  X(wait_begin)      \
+  X(wait_end)        \
   X(wait_pause)
 
 struct Library {

@@ -96,12 +96,12 @@ std::vector<Buffer> parts_of(const at::Tensor& tensor, const std::vector<std::in
 
 void check_as_many(std::size_t outputs, std::size_t inputs, const char* operation) {
   if (outputs == inputs && inputs > 0) return;
-  refuse(operation, "expected as many outputs as inputs, got " + std::to_string(outputs) +
-                        " and " + std::to_string(inputs));
+  refuse(operation, "expected as many outputs as inputs, got " + std::to_string(outputs) + " and " +
+                        std::to_string(inputs));
 }
 
-void check_ratio(const at::Tensor& large, const at::Tensor& small, int ranks,
-                 const char* operation, const char* large_name, const char* small_name) {
+void check_ratio(const at::Tensor& large, const at::Tensor& small, int ranks, const char* operation,
+                 const char* large_name, const char* small_name) {
   if (large.numel() == small.numel() * ranks) [[likely]]
     return;
   refuse(operation, std::string(large_name) + " tensor size must be equal to world_size times " +
@@ -127,13 +127,13 @@ WorkRef SabotBackend::allgather(TensorLists& output_lists, Tensors& inputs,
                         std::to_string(outputs[rank].numel()) + " elements, the tensor has " +
                         std::to_string(input.numel()));
     }
-    return start(wanted, [from, rank, to = payloads(outputs, kName)](ncclComm_t comm,
-                                                                     cudaStream_t stream) {
-      return each(to.size(), [&](std::size_t i) {
-        return library().Broadcast(i == rank ? from.data : to[i].data, to[i].data, to[i].count,
-                                   to[i].type, static_cast<int>(i), comm, stream);
-      });
-    });
+    return start(
+        wanted, [from, rank, to = payloads(outputs, kName)](ncclComm_t comm, cudaStream_t stream) {
+          return each(to.size(), [&](std::size_t i) {
+            return library().Broadcast(i == rank ? from.data : to[i].data, to[i].data, to[i].count,
+                                       to[i].type, static_cast<int>(i), comm, stream);
+          });
+        });
   }
   const at::Tensor staging = staging_like(input, group_->member().size);
   void* into = staging.data_ptr();
@@ -189,13 +189,12 @@ WorkRef SabotBackend::gather(TensorLists& output_lists, Tensors& inputs,
   } else {
     out[root] = own;
   }
-  return start(plain(request(::c10d::OpType::GATHER, "sabot:gather", options, input, outputs)),
-               [=](ncclComm_t comm, cudaStream_t stream) {
-                 return exchange(out, in, comm, stream);
-               },
-               [=] {
-                 if (rank == root) outputs[rank].copy_(input.view_as(outputs[rank]));
-               });
+  return start(
+      plain(request(::c10d::OpType::GATHER, "sabot:gather", options, input, outputs)),
+      [=](ncclComm_t comm, cudaStream_t stream) { return exchange(out, in, comm, stream); },
+      [=] {
+        if (rank == root) outputs[rank].copy_(input.view_as(outputs[rank]));
+      });
 }
 
 WorkRef SabotBackend::scatter(Tensors& outputs, TensorLists& input_lists,
@@ -220,13 +219,12 @@ WorkRef SabotBackend::scatter(Tensors& outputs, TensorLists& input_lists,
   } else {
     in[root] = own;
   }
-  return start(plain(request(::c10d::OpType::SCATTER, "sabot:scatter", options, inputs, output)),
-               [=](ncclComm_t comm, cudaStream_t stream) {
-                 return exchange(out, in, comm, stream);
-               },
-               [=] {
-                 if (rank == root) output.copy_(inputs[rank].view_as(output));
-               });
+  return start(
+      plain(request(::c10d::OpType::SCATTER, "sabot:scatter", options, inputs, output)),
+      [=](ncclComm_t comm, cudaStream_t stream) { return exchange(out, in, comm, stream); },
+      [=] {
+        if (rank == root) output.copy_(inputs[rank].view_as(output));
+      });
 }
 
 WorkRef SabotBackend::reduce_scatter(Tensors& outputs, TensorLists& input_lists,
@@ -247,8 +245,7 @@ WorkRef SabotBackend::reduce_scatter(Tensors& outputs, TensorLists& input_lists,
   const Request wanted =
       request(::c10d::OpType::REDUCE_SCATTER, "sabot:reduce_scatter", options, inputs, output);
   if (!is_even(inputs)) {
-    return start(wanted, [=, from = payloads(inputs, kName)](ncclComm_t comm,
-                                                             cudaStream_t stream) {
+    return start(wanted, [=, from = payloads(inputs, kName)](ncclComm_t comm, cudaStream_t stream) {
       return each(from.size(), [&](std::size_t i) {
         return library().Reduce(from[i].data, i == rank ? to.data : from[i].data, from[i].count,
                                 to.type, reduction.op(), static_cast<int>(i), comm, stream);
@@ -260,12 +257,13 @@ WorkRef SabotBackend::reduce_scatter(Tensors& outputs, TensorLists& input_lists,
     staging[static_cast<std::int64_t>(i)].copy_(inputs[i].view_as(output));
   }
   const void* from = staging.data_ptr();
-  return start(wanted,
-               [=](ncclComm_t comm, cudaStream_t stream) {
-                 return library().ReduceScatter(from, to.data, to.count, to.type, reduction.op(),
-                                                comm, stream);
-               },
-               [staging] {});
+  return start(
+      wanted,
+      [=](ncclComm_t comm, cudaStream_t stream) {
+        return library().ReduceScatter(from, to.data, to.count, to.type, reduction.op(), comm,
+                                       stream);
+      },
+      [staging] {});
 }
 
 WorkRef SabotBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
@@ -288,10 +286,10 @@ WorkRef SabotBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
     refuse(kName, "output has " + std::to_string(output.numel()) + " elements, input " +
                       std::to_string(input.numel()) + "; without split sizes they must agree");
   }
-  return start(wanted, [part = out.front(), to = in.front().data](ncclComm_t comm,
-                                                                  cudaStream_t stream) {
-    return library().AlltoAll(part.data, to, part.count, part.type, comm, stream);
-  });
+  return start(wanted,
+               [part = out.front(), to = in.front().data](ncclComm_t comm, cudaStream_t stream) {
+                 return library().AlltoAll(part.data, to, part.count, part.type, comm, stream);
+               });
 }
 
 WorkRef SabotBackend::alltoall(Tensors& outputs, Tensors& inputs,
@@ -301,12 +299,10 @@ WorkRef SabotBackend::alltoall(Tensors& outputs, Tensors& inputs,
   check_list(outputs, ranks, kName, "output_tensor_list");
   check_list(inputs, ranks, kName, "input_tensor_list");
   check_same_type(inputs.front(), outputs.front(), kName);
-  return start(plain(request(::c10d::OpType::ALLTOALL, "sabot:all_to_all", options, inputs,
-                             outputs)),
-               [out = payloads(inputs, kName), in = payloads(outputs, kName)](
-                   ncclComm_t comm, cudaStream_t stream) {
-                 return exchange(out, in, comm, stream);
-               });
+  return start(
+      plain(request(::c10d::OpType::ALLTOALL, "sabot:all_to_all", options, inputs, outputs)),
+      [out = payloads(inputs, kName), in = payloads(outputs, kName)](
+          ncclComm_t comm, cudaStream_t stream) { return exchange(out, in, comm, stream); });
 }
 
 }  // namespace sabot::pytorch

@@ -87,9 +87,15 @@ WorkRef SabotBackend::message(OpType type, const at::Tensor& tensor, int peer, i
   const bool sends = type == OpType::SEND;
   const c10::ArrayRef<at::Tensor> tensors = tensor;
   const c10::ArrayRef<at::Tensor> none;
-  const Request request{type, title_of(type), std::chrono::milliseconds(0), true,
-                        sends ? tensors : none, sends ? none : tensors,
-                        Style::kBackendError, here(), peer};
+  const Request request{type,
+                        title_of(type),
+                        std::chrono::milliseconds(0),
+                        true,
+                        sends ? tensors : none,
+                        sends ? none : tensors,
+                        Style::kBackendError,
+                        here(),
+                        peer};
   auto work = c10::make_intrusive<SabotWork>(rank_, type, request.title, 0, tensors);
   work->drive_by(group_);
   if (call.is_to_run()) {

@@ -25,8 +25,8 @@ template <typename Options>
 Request request(::c10d::OpType type, const char* title, const Options& options,
                 c10::ArrayRef<at::Tensor> inputs, c10::ArrayRef<at::Tensor> outputs,
                 Place place = here()) {
-  return {type, title, options.timeout, is_async(options), inputs, outputs,
-          Style::kBackendError, place};
+  return {type,   title,   options.timeout,      is_async(options),
+          inputs, outputs, Style::kBackendError, place};
 }
 
 // For operations whose errors torch throws from its helpers.
@@ -69,7 +69,7 @@ ncclResult_t each(std::size_t count, Call call) {
 
 void check_as_many(std::size_t outputs, std::size_t inputs, const char* operation);
 // `large` must have `ranks` times the elements of `small`.
-void check_ratio(const at::Tensor& large, const at::Tensor& small, int ranks,
-                 const char* operation, const char* large_name, const char* small_name);
+void check_ratio(const at::Tensor& large, const at::Tensor& small, int ranks, const char* operation,
+                 const char* large_name, const char* small_name);
 
 }  // namespace sabot::pytorch

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
-#include "run/append_file.hpp"
+#include "run/record/append_file.hpp"
 
 namespace sabot::run {
 

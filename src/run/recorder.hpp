@@ -18,7 +18,7 @@
 #include "run/budget.hpp"
 #include "run/control_page.hpp"
 #include "run/journal.hpp"
-#include "run/observation.hpp"
+#include "run/record/observation.hpp"
 #include "run/tally.hpp"
 
 namespace sabot::run {

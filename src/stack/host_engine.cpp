@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "comm/host_api.hpp"
-#include "layer/link_rules.hpp"
+#include "layer/effects/link_rules.hpp"
 #include "stack/product.hpp"
 
 namespace sabot::stack {

@@ -4,7 +4,7 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "layer/armed_plan.hpp"
+#include "layer/plan/armed_plan.hpp"
 #include "run/text_file.hpp"
 #include "scenario/decidable.hpp"
 #include "scenario/parse.hpp"

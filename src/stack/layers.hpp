@@ -16,7 +16,7 @@
 #include "config/snapshot.hpp"
 #include "layer/fault.hpp"
 #include "layer/log.hpp"
-#include "layer/plan_list.hpp"
+#include "layer/plan/plan_list.hpp"
 #include "run/recorder.hpp"
 #include "scenario/scenario.hpp"
 #include "stack/seams/engine_seams.hpp"

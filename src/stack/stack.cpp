@@ -7,7 +7,7 @@
 
 #include "base/log.hpp"
 #include "driver/probe.hpp"
-#include "layer/armed_plan.hpp"
+#include "layer/plan/armed_plan.hpp"
 #include "real/loader.hpp"
 #include "run/identity.hpp"
 #include "scenario/tally.hpp"

@@ -14,7 +14,7 @@
 
 #include "call/boundary.hpp"
 #include "config/snapshot.hpp"
-#include "layer/injection.hpp"
+#include "layer/plan/injection.hpp"
 #include "run/recorder.hpp"
 #include "scenario/scenario.hpp"
 #include "stack/real_engine.hpp"

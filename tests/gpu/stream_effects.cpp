@@ -16,7 +16,7 @@
 #include "checks.hpp"
 #include "driver/cuda_driver.hpp"
 #include "driver/gpu.hpp"
-#include "layer/cuda_effects.hpp"
+#include "layer/effects/cuda_effects.hpp"
 #include "machine.hpp"
 
 namespace sabot::gpu_test {

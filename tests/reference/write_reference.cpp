@@ -14,7 +14,7 @@ int main(int count, char** arguments) {
     std::fputs("usage: write_reference knobs|scenario\n", stderr);
     return 2;
   }
-  const std::string text = page == "knobs" ? sabot::config::reference_markdown()
-                                           : sabot::scenario::reference_markdown();
+  const std::string text =
+      page == "knobs" ? sabot::config::reference_markdown() : sabot::scenario::reference_markdown();
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1;
 }

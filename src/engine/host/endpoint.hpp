@@ -104,7 +104,7 @@ class Task {
   std::uint64_t place_ = 0;  // in the queue of its kind
   std::uint64_t signature_ = 0;
   std::uint64_t steps_ = 0;
-  std::uint64_t due_ns_ = 0;  // of the message that a link fault delays
+  std::uint64_t due_ns_ = 0;        // of the message that a link fault delays
   std::uint64_t moved_bytes_ = 0;   // send, recv
   schedule::RankMask pending_ = 0;  // sources of the current step that have not arrived
   schedule::RankMask heard_ = 0;    // ranks from which a message of this collective has arrived

@@ -44,8 +44,8 @@ WorkRef Coalesced::launch_all(Group& group) {
     group.check_usable();
     check(run(group.comm(), nullptr), group.comm());
   } else {
-    const Request request{::c10d::OpType::COALESCED, "sabot:coalesced", timeout_, true, inputs_,
-                          outputs_};
+    const Request request{
+        ::c10d::OpType::COALESCED, "sabot:coalesced", timeout_, true, inputs_, outputs_};
     parts.push_back(launch(group, request, run, [afters = std::move(afters_)] {
       for (const After& after : afters) after();
     }));

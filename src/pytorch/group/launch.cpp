@@ -29,8 +29,7 @@ void follow(std::unique_ptr<Pending> pending, cudaStream_t stream) {
   Pending::complete(raw, queued, library().GetLastError(nullptr));
 }
 
-void throw_failed(Group& group, ncclResult_t code, const Flight& flight, Style style,
-                  Place place) {
+void throw_failed(Group& group, ncclResult_t code, const Flight& flight, Style style, Place place) {
   const std::string last_error = library().GetLastError(group.comm());
   group.record_failure();
   std::rethrow_exception(group.explain(code, last_error, flight, style, place));

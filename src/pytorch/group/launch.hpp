@@ -61,9 +61,8 @@ WorkRef run_behind(Group& group, const Request& request, Issue& issue, After aft
   pending->place = request.place;
   const std::lock_guard<std::mutex> lock(group.issue_mutex());
   group.begin(pending->flight, request, false);
-  pending->work =
-      c10::make_intrusive<SabotWork>(group.member().rank, request.type, request.title,
-                                     pending->flight.sequence, request.outputs);
+  pending->work = c10::make_intrusive<SabotWork>(group.member().rank, request.type, request.title,
+                                                 pending->flight.sequence, request.outputs);
   pending->work->keep(request.inputs);
   const Flight flight = pending->flight;
   const c10::intrusive_ptr<SabotWork> work = pending->work;

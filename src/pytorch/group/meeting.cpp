@@ -183,10 +183,9 @@ ncclUniqueId agree_on_id(::c10d::Store& store, Member& member) {
   member.session = token;
   if (member.rank == 0) {
     const ncclResult_t made = library().GetUniqueId(&id);
-    const std::string why =
-        is_success(made) ? ""
-                         : error_text(made, library().GetLastError(nullptr), Style::kBackendError,
-                                      here());
+    const std::string why = is_success(made) ? ""
+                                             : error_text(made, library().GetLastError(nullptr),
+                                                          Style::kBackendError, here());
     Offer offer{std::vector<std::string>(static_cast<std::size_t>(member.size)),
                 why.empty() ? bytes_text(id) : "!" + why};
     offer.tokens.front() = token;

@@ -4,9 +4,9 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/ApproximateClock.h>
 
+#include <torch/csrc/jit/serialization/pickler.h>
 #include <cstdio>
 #include <torch/csrc/distributed/c10d/Utils.hpp>
-#include <torch/csrc/jit/serialization/pickler.h>
 
 #include "pytorch/version.hpp"
 
@@ -34,8 +34,7 @@ List new_list() { return List(c10::AnyType::get()); }
 std::int64_t now_ns() { return c10::getTime(); }
 
 int rows_wanted() {
-  return ::c10d::getCvarInt({"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"},
-                            kRowsDefault);
+  return ::c10d::getCvarInt({"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, kRowsDefault);
 }
 
 bool is_wanted_on_timeout() {
@@ -167,8 +166,8 @@ c10::IValue Recorder::dump_row(const Row& row) const {
   const bool is_done = row.completed_ns != 0;
   out.insert("state", std::string(is_done ? "completed" : "started"));
   out.insert("time_discovered_started_ns", row.created_ns);
-  out.insert("time_discovered_completed_ns", is_done ? c10::IValue(row.completed_ns)
-                                                     : c10::IValue());
+  out.insert("time_discovered_completed_ns",
+             is_done ? c10::IValue(row.completed_ns) : c10::IValue());
   if (is_done) {
     out.insert("duration_ms", static_cast<double>(row.completed_ns - row.created_ns) / 1e6);
   }
@@ -226,9 +225,9 @@ std::string Recorder::write(int global_rank) {
   writer.write(bytes);
   return writer.getWriterTarget();
 #else
-  const std::string name = ::c10d::getCvarString({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE"},
-                                                 "/tmp/nccl_trace_rank_") +
-                           std::to_string(global_rank);
+  const std::string name =
+      ::c10d::getCvarString({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}, "/tmp/nccl_trace_rank_") +
+      std::to_string(global_rank);
   std::FILE* file = std::fopen(name.c_str(), "wb");
   if (file == nullptr) return {};
   const bool is_whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();

@@ -26,8 +26,8 @@ class Recorder {
   static constexpr std::uint64_t kNoRow = 0;
 
   struct Operation {
-    const char* title = "";  // "sabot:all_reduce"
-    int peer = -1;           // of a message; -1: any source
+    const char* title = "";        // "sabot:all_reduce"
+    int peer = -1;                 // of a message; -1: any source
     std::uint64_t collective = 0;  // its number in the group, 0 = point to point
     std::uint64_t p2p = 0;
     bool is_p2p = false;
@@ -39,8 +39,7 @@ class Recorder {
   static Recorder& get();
 
   // A group of this process; the number identifies it in rows.
-  int add_group(const std::string& name, int rank,
-                const std::vector<std::int64_t>& global_ranks);
+  int add_group(const std::string& name, int rank, const std::vector<std::int64_t>& global_ranks);
   // Returns the number of the row, kNoRow while switched off.
   std::uint64_t begin(int group, const Operation& operation);
   void end(std::uint64_t row, bool succeeded);
@@ -58,7 +57,7 @@ class Recorder {
     std::int64_t created_ns = 0;
     std::int64_t completed_ns = 0;
     bool is_retired = false;
-    std::uint32_t inputs = 0;  // how many of the shapes are inputs
+    std::uint32_t inputs = 0;          // how many of the shapes are inputs
     std::vector<std::int64_t> shapes;  // for each tensor: dimensions, then sizes
     std::vector<at::ScalarType> types;
   };

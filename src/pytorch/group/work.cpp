@@ -92,8 +92,7 @@ void SabotWork::end(std::exception_ptr exception) {
 
 bool SabotWork::wait(std::chrono::milliseconds timeout) {
   if (group_ == nullptr) return Work::wait(timeout);
-  const std::uint64_t deadline_ns =
-      timeout == kNoTimeout ? 0 : Mailbox::deadline_after(timeout);
+  const std::uint64_t deadline_ns = timeout == kNoTimeout ? 0 : Mailbox::deadline_after(timeout);
   if (!group_->mailbox().wait([this] { return isCompleted(); }, deadline_ns)) {
     TORCH_CHECK(deadline_ns == 0, "Operation timed out!");
   }

@@ -30,11 +30,10 @@ Extent extent_of(const at::Tensor& tensor) {
   extent.bytes = extent.count * tensor.element_size();
   extent.type = nccl_type(tensor.scalar_type());
   extent.is_bool = tensor.scalar_type() == at::kBool;
-  extent.is_plain = tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
-                    tensor.is_contiguous();
+  extent.is_plain =
+      tensor.device().is_cpu() && tensor.layout() == at::kStrided && tensor.is_contiguous();
   if (auto* data = static_cast<char*>(data_of(tensor)); data != nullptr) {
-    extent.data =
-        data + static_cast<std::size_t>(tensor.storage_offset()) * tensor.element_size();
+    extent.data = data + static_cast<std::size_t>(tensor.storage_offset()) * tensor.element_size();
   }
   return extent;
 }

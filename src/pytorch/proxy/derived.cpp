@@ -31,17 +31,16 @@ BackendRef Proxy::split(const StoreRef& store, const std::vector<int>& ranks,
   Announced call(call_of("CommSplit", key()));
   BackendRef child;
   if (call.is_to_run()) {
-    child = executed(call, [&] {
-      return SABOT_FORWARD(*inner_, BackendRef(), split, store, ranks, options);
-    });
+    child = executed(
+        call, [&] { return SABOT_FORWARD(*inner_, BackendRef(), split, store, ranks, options); });
   }
   call.leave();
   Member member;
   member.group = name_from(options, member_.group + ":split");
   for (const int rank : ranks) {
     const auto index = static_cast<std::size_t>(rank);
-    member.global_ranks.push_back(
-        index < member_.global_ranks.size() ? member_.global_ranks[index] : rank);
+    member.global_ranks.push_back(index < member_.global_ranks.size() ? member_.global_ranks[index]
+                                                                      : rank);
   }
   return wrap_child(child, std::move(member), key());
 }
@@ -77,8 +76,8 @@ BackendRef Proxy::shrink(const Sizes& ranks_to_exclude, int flags,
         ranks_to_exclude.end()) {
       continue;
     }
-    member.global_ranks.push_back(
-        rank < member_.global_ranks.size() ? member_.global_ranks[rank] : number);
+    member.global_ranks.push_back(rank < member_.global_ranks.size() ? member_.global_ranks[rank]
+                                                                     : number);
   }
   return wrap_child(child, std::move(member), key());
 }

@@ -17,14 +17,22 @@ Extent extent_of(const TensorLists& lists) {
 
 // A buffer that is read and written.
 Operation in_place(const char* title, const char* function, const Extent& extent) {
-  return {.title = title, .function = function, .extent = extent, .send = extent.data,
-          .recv = extent.data, .is_plain = extent.is_plain};
+  return {.title = title,
+          .function = function,
+          .extent = extent,
+          .send = extent.data,
+          .recv = extent.data,
+          .is_plain = extent.is_plain};
 }
 
 Operation between(const char* title, const char* function, const Extent& counted,
                   const Extent& from, const Extent& to) {
-  return {.title = title, .function = function, .extent = counted, .send = from.data,
-          .recv = to.data, .is_plain = counted.is_plain && from.is_plain && to.is_plain};
+  return {.title = title,
+          .function = function,
+          .extent = counted,
+          .send = from.data,
+          .recv = to.data,
+          .is_plain = counted.is_plain && from.is_plain && to.is_plain};
 }
 
 Operation reducing(Operation operation, const ::c10d::ReduceOp& op) {
@@ -33,13 +41,21 @@ Operation reducing(Operation operation, const ::c10d::ReduceOp& op) {
 }
 
 Operation sending(const char* title, const Extent& extent, int peer) {
-  return {.title = title, .function = "Send", .extent = extent, .send = extent.data,
-          .peer = peer, .is_plain = extent.is_plain};
+  return {.title = title,
+          .function = "Send",
+          .extent = extent,
+          .send = extent.data,
+          .peer = peer,
+          .is_plain = extent.is_plain};
 }
 
 Operation receiving(const char* title, const Extent& extent, int peer) {
-  return {.title = title, .function = "Recv", .extent = extent, .recv = extent.data,
-          .peer = peer, .is_plain = extent.is_plain};
+  return {.title = title,
+          .function = "Recv",
+          .extent = extent,
+          .recv = extent.data,
+          .peer = peer,
+          .is_plain = extent.is_plain};
 }
 
 // What a rank sends to each other one, on average where that differs; then no size follows from it.
@@ -64,14 +80,14 @@ WorkRef Proxy::broadcast(Tensors& tensors, const ::c10d::BroadcastOptions& optio
 }
 
 WorkRef Proxy::allreduce(Tensors& tensors, const ::c10d::AllreduceOptions& options) {
-  const Operation operation = reducing(
-      in_place("all_reduce", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
+  const Operation operation =
+      reducing(in_place("all_reduce", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
   return run(operation, [&] { return inner_->allreduce(tensors, options); });
 }
 
 WorkRef Proxy::allreduce_sparse(Tensors& tensors, const ::c10d::AllreduceOptions& options) {
-  const Operation operation = reducing(
-      in_place("all_reduce", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
+  const Operation operation =
+      reducing(in_place("all_reduce", "AllReduce", proxy::extent_of(tensors)), options.reduceOp);
   return run(operation, [&] { return inner_->allreduce_sparse(tensors, options); });
 }
 
@@ -118,8 +134,7 @@ WorkRef Proxy::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs
              [&] { return inner_->allgather_into_tensor_coalesced(outputs, inputs, options); });
 }
 
-WorkRef Proxy::gather(TensorLists& outputs, Tensors& inputs,
-                      const ::c10d::GatherOptions& options) {
+WorkRef Proxy::gather(TensorLists& outputs, Tensors& inputs, const ::c10d::GatherOptions& options) {
   const auto root = static_cast<int>(options.rootRank);
   const Operation operation = root == member_.rank
                                   ? receiving("gather", extent_of(outputs), kAllPeers)
@@ -147,18 +162,18 @@ WorkRef Proxy::reduce_scatter(Tensors& outputs, TensorLists& inputs,
 WorkRef Proxy::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                     const ::c10d::ReduceScatterOptions& options) {
   const Extent to = proxy::extent_of(output);
-  const Operation operation = reducing(
-      between("reduce_scatter_tensor", "ReduceScatter", to, proxy::extent_of(input), to),
-      options.reduceOp);
+  const Operation operation =
+      reducing(between("reduce_scatter_tensor", "ReduceScatter", to, proxy::extent_of(input), to),
+               options.reduceOp);
   return run(operation, [&] { return inner_->_reduce_scatter_base(output, input, options); });
 }
 
 WorkRef Proxy::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                const ::c10d::ReduceScatterOptions& options) {
   const Extent to = proxy::extent_of(outputs);
-  const Operation operation = reducing(between("reduce_scatter_tensor_coalesced", "ReduceScatter",
-                                               to, proxy::extent_of(inputs), to),
-                                       options.reduceOp);
+  const Operation operation = reducing(
+      between("reduce_scatter_tensor_coalesced", "ReduceScatter", to, proxy::extent_of(inputs), to),
+      options.reduceOp);
   return run(operation,
              [&] { return inner_->reduce_scatter_tensor_coalesced(outputs, inputs, options); });
 }
@@ -166,15 +181,13 @@ WorkRef Proxy::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs
 WorkRef Proxy::alltoall_base(at::Tensor& output, at::Tensor& input, Sizes& output_sizes,
                              Sizes& input_sizes, const ::c10d::AllToAllOptions& options) {
   const Extent from = proxy::extent_of(input);
-  return run(plain(between("all_to_all_single", "AlltoAll", share(from, member_.size), from,
-                           proxy::extent_of(output))),
-             [&] {
-               return inner_->alltoall_base(output, input, output_sizes, input_sizes, options);
-             });
+  return run(
+      plain(between("all_to_all_single", "AlltoAll", share(from, member_.size), from,
+                    proxy::extent_of(output))),
+      [&] { return inner_->alltoall_base(output, input, output_sizes, input_sizes, options); });
 }
 
-WorkRef Proxy::alltoall(Tensors& outputs, Tensors& inputs,
-                        const ::c10d::AllToAllOptions& options) {
+WorkRef Proxy::alltoall(Tensors& outputs, Tensors& inputs, const ::c10d::AllToAllOptions& options) {
   const Extent from = proxy::extent_of(inputs);
   return run(plain(between("all_to_all", "AlltoAll", share(from, member_.size), from,
                            proxy::extent_of(outputs))),
@@ -198,10 +211,11 @@ WorkRef Proxy::recvAnysource(Tensors& tensors, int tag) {
 
 // In torch's NCCL backend an all-reduce of one element.
 WorkRef Proxy::barrier(const ::c10d::BarrierOptions& options) {
-  Operation operation =
-      in_place("barrier", "AllReduce",
-               {.data = &barrier_element_, .count = 1, .bytes = sizeof barrier_element_,
-                .type = ncclFloat32});
+  Operation operation = in_place("barrier", "AllReduce",
+                                 {.data = &barrier_element_,
+                                  .count = 1,
+                                  .bytes = sizeof barrier_element_,
+                                  .type = ncclFloat32});
   operation.redop = ncclSum;
   return run(operation, [&] { return inner_->barrier(options); });
 }

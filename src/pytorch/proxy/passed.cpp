@@ -76,16 +76,12 @@ ErrorOf<::c10d::Backend> Proxy::getError() {
 // a subgroup is made: it is asked for perform_nocolor_split and put into NCCL's options.
 bool Proxy::supportsSplitting() const { return false; }
 
-bool Proxy::supportsCoalescing() const {
-  return SABOT_FORWARD(*inner_, false, supportsCoalescing);
-}
+bool Proxy::supportsCoalescing() const { return SABOT_FORWARD(*inner_, false, supportsCoalescing); }
 
 // An estimate is asked for by methods that only torch's own classes have.
 bool Proxy::supportsTimeEstimation() const { return false; }
 
-bool Proxy::supportsShrinking() const {
-  return SABOT_FORWARD(*inner_, false, supportsShrinking);
-}
+bool Proxy::supportsShrinking() const { return SABOT_FORWARD(*inner_, false, supportsShrinking); }
 
 bool Proxy::supportsTensorAlloc(c10::DeviceIndex device) {
   return SABOT_FORWARD(*inner_, false, supportsTensorAlloc, device);

@@ -86,7 +86,8 @@ Proxy::~Proxy() {
   // A forked child has no part in the groups of its parent.
   if (state_.load() == State::kOpen && pid_ == ::getpid()) {
     try {
-      end(State::kShutDown, "CommDestroy", [this] { inner_.reset(); }, here());
+      end(
+          State::kShutDown, "CommDestroy", [this] { inner_.reset(); }, here());
     } catch (const std::exception& failure) {
       TORCH_WARN("sabot: destroying group ", member_.group, ": ", failure.what());
       if (state_.load() == State::kOpen) library().comm_close(key());
@@ -101,9 +102,10 @@ void Proxy::check_usable(const char* title) const {
     return;
   const std::string rank = std::to_string(member_.rank);
   if (state == State::kAborted) {
-    throw_backend_error("NCCL communicator was aborted on rank " + rank + ". Original reason for "
-                        "failure was: the application aborted it; " + name_ + " cannot execute " +
-                        title);
+    throw_backend_error("NCCL communicator was aborted on rank " + rank +
+                        ". Original reason for "
+                        "failure was: the application aborted it; " +
+                        name_ + " cannot execute " + title);
   }
   throw_backend_error("The process group was destroyed on rank " + rank + "; " + name_ +
                       " cannot execute " + title);
@@ -203,13 +205,15 @@ void Proxy::end(State state, const char* function, c10::function_ref<void()> exe
 }
 
 void Proxy::shutdown() {
-  end(State::kShutDown, "CommDestroy",
+  end(
+      State::kShutDown, "CommDestroy",
       [this] { SABOT_FORWARD(*inner_, static_cast<void>(0), shutdown); }, here());
 }
 
 void Proxy::abort() {
-  end(State::kAborted, "CommAbort",
-      [this] { SABOT_FORWARD(*inner_, static_cast<void>(0), abort); }, here());
+  end(
+      State::kAborted, "CommAbort", [this] { SABOT_FORWARD(*inner_, static_cast<void>(0), abort); },
+      here());
 }
 
 }  // namespace sabot::pytorch::proxy

@@ -10,13 +10,13 @@
 #include "pytorch/version.hpp"
 
 // object.method(arguments) if the class has it, else the value `otherwise` (for void: nothing).
-#define SABOT_FORWARD(object, otherwise, method, ...)                \
-  [&](auto& target) {                                                \
-    if constexpr (requires { target.method(__VA_ARGS__); }) {        \
-      return target.method(__VA_ARGS__);                             \
-    } else {                                                         \
-      return otherwise;                                              \
-    }                                                                \
+#define SABOT_FORWARD(object, otherwise, method, ...)         \
+  [&](auto& target) {                                         \
+    if constexpr (requires { target.method(__VA_ARGS__); }) { \
+      return target.method(__VA_ARGS__);                      \
+    } else {                                                  \
+      return otherwise;                                       \
+    }                                                         \
   }(object)
 
 namespace sabot::pytorch::proxy {
@@ -27,7 +27,7 @@ struct ErrorTypeOf {
   using type = int;
 };
 template <typename Backend>
-  requires requires(Backend& backend) { backend.getError(); }
+requires requires(Backend& backend) { backend.getError(); }
 struct ErrorTypeOf<Backend> {
   using type = decltype(std::declval<Backend&>().getError());
 };

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "run/observation.hpp"
+#include "run/record/observation.hpp"
 
 namespace sabot::run {
 

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "layer/link_rules.hpp"
+#include "layer/effects/link_rules.hpp"
 #include "sabot/link.h"
 
 #define SABOT_PUBLIC extern "C" __attribute__((visibility("default")))

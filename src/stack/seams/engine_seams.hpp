@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "call/registry.hpp"
-#include "layer/cuda_effects.hpp"
+#include "layer/effects/cuda_effects.hpp"
+#include "layer/effects/link_rules.hpp"
 #include "layer/fault.hpp"
-#include "layer/link_rules.hpp"
 #include "scenario/scenario.hpp"
 #include "stack/seams/host_effects.hpp"
 

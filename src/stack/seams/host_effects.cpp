@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "comm/stream.hpp"
-#include "layer/holds.hpp"
+#include "layer/hold/holds.hpp"
 
 namespace sabot::stack::seams {
 namespace {

@@ -4,7 +4,7 @@
 // order: what is put there happens at once. Nothing is ever captured into a graph.
 #pragma once
 
-#include "layer/stream_effects.hpp"
+#include "layer/effects/stream_effects.hpp"
 
 namespace sabot::stack::seams {
 
