@@ -107,10 +107,10 @@ class Faults(StagedTest):
     def test_is_refused_in_the_words_of_the_scenario_grammar(self):
         self.assertEqual(self.run_ranks("""
             for words in (dict(rnak=1, error="SystemError"), dict(error="Sytem"),
-                          dict(delay="3s")):
+                          dict(mismatch="root", to=1), dict(link="cut", for_="5s")):
                 try:
-                    with sabot.inject("AllReduce", **words):
-                        print("armed")
+                    with sabot.inject("AllReduce", **words) as fault:
+                        print("armed", fault.text)
                 except ValueError as error:
                     print(str(error).splitlines()[0])
             """), [
@@ -118,8 +118,8 @@ class Faults(StagedTest):
                 "the injection: key 'error': no result code is called 'Sytem'; known here: Success,"
                 " UnhandledCudaError, SystemError, InternalError, InvalidArgument, InvalidUsage,"
                 " RemoteError, InProgress, Timeout",
-                "the injection: key 'delay': this build knows the action 'delay' but does not"
-                " execute it yet; it executes: error"])
+                "the injection: key 'call': 'AllReduce' has no root that could differ",
+                "armed AllReduce=link(cut,for=\"5s\")"])
 
     def test_can_be_a_line_or_a_document(self):
         self.assertEqual(self.run_ranks('''

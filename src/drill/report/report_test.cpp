@@ -211,7 +211,8 @@ TEST(TheTimeline, KeepsAThousandMarksWithinTheLane) {
   for (unsigned i = 0; i < 1000; ++i)
     one.events.push_back({i % 2 == 0 ? EventKind::kDetection : EventKind::kAbort,
                           kStart + i * kSecond / 100, 0, 0, ""});
-  for (const Mark& mark : timeline_of(one).lanes.at(0).marks) {
+  const std::vector<Mark> marks = timeline_of(one).lanes.at(0).marks;
+  for (const Mark& mark : marks) {
     EXPECT_GE(mark.percent, 0);
     EXPECT_LE(mark.percent, 100);
   }
@@ -233,7 +234,8 @@ TEST(TheTimeline, DrawsEachAttemptFromItsBeginningToTheEndOfItsProcess) {
 TEST(TheTimeline, HasRoundTicksAndTheDurationAtItsEnd) {
   Case one = a_case("fine", true);
   std::vector<std::string> labels;
-  for (const Tick& tick : timeline_of(one).ticks) labels.push_back(tick.label);
+  const std::vector<Tick> ticks = timeline_of(one).ticks;
+  for (const Tick& tick : ticks) labels.push_back(tick.label);
   EXPECT_THAT(labels, ElementsAre("0", "2s", "4s", "6s", "10s"));
   one.finished_ns = kStart;
   EXPECT_TRUE(timeline_of(one).lanes.empty()) << "a case that took no time has none";

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "abi/names.hpp"
 #include "run/identity.hpp"
 
 namespace sabot::layer {
@@ -96,8 +97,11 @@ std::shared_ptr<Hold> Holds::enter(Hold::Word word, const abi::Call& call, Fault
   release_at_exit();
   std::erase_if(entries_, is_passed_stream);
   entries_.push_back({hold, is_call, released, std::move(listing)});
-  // ending() has looked already, or will find this entry.
-  if (call.comm != nullptr && is_gone_ && is_gone_(call.comm)) hold->end(Hold::kEnded);
+  // ending() has looked already, or will find this entry. The call that ends the communicator may
+  // be held itself.
+  const abi::Kind kind = abi::info(call.function).kind;
+  const bool is_end = kind == abi::Kind::destroy || kind == abi::Kind::abort;
+  if (!is_end && call.comm != nullptr && is_gone_ && is_gone_(call.comm)) hold->end(Hold::kEnded);
   return hold;
 }
 

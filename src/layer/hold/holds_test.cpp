@@ -148,6 +148,24 @@ TEST(HeldCall, ThatBeginsWhenItsCommunicatorHasJustEndedIsOverAtOnce) {
   EXPECT_TRUE(engine.seen.empty());
 }
 
+TEST(HeldCall, ThatEndsItsCommunicatorIsMadeWhenItsTimeIsOver) {
+  Engine engine;
+  Plan plan;
+  Streams streams;
+  FaultSeams seams = App::seams_of(streams);
+  seams.is_gone = [](const void*) { return true; };  // the boundary retires it before we are asked
+  FaultLayer layer({&engine.table, &engine}, plan, seams);
+  Act brief = hang(true);
+  brief.duration_ns = 1'000'000;
+  plan.fire(FunctionId::kCommDestroy, 1, brief);
+  Call call;
+  call.function = FunctionId::kCommDestroy;
+  call.nth = 1;
+  call.comm = App::comm();
+  EXPECT_EQ(layer.api().table->CommDestroy(&layer, &call, App::comm()), ncclSuccess);
+  EXPECT_EQ(engine.seen, (std::vector<std::string>{"CommDestroy"}));
+}
+
 TEST(HeldStream, WaitsForAnAbortToBeOver) {
   App app(FunctionId::kAllReduce, 1, hang(false));
   app.all_reduce();
