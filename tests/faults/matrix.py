@@ -38,6 +38,7 @@ ENDS = ("CommFinalize", "CommDestroy", "CommAbort")
 FAULTY, RANKS = 1, 3
 ABORT_MS = 1000
 SLACK_MS = 1500  # of a busy machine, on top of a row's deadline
+AGAIN_MAX = 3
 GRACE_S = 5  # other tests of Sabot may run beside this one, and clean up after themselves
 
 
@@ -367,20 +368,31 @@ def run(case, library):
     return off
 
 
+def tell(case, off):
+    print(("FAILED  " if off else "ok      ") + case.name, flush=True)
+    for line in [*off, f"fault: {case.fault}"] if off else []:
+        print(f"        {line}", flush=True)
+
+
 def run_all(cases, library, jobs):
-    failed = 0
+    """How many cases fail. What failed beside others gets its processor for itself once more: the
+    deadlines are those of a job, and a machine that is busy elsewhere breaks them for nobody's
+    fault. More than a few are no accident."""
+    failed = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         waiting = {pool.submit(run, case, library): case for case in cases}
         for done in concurrent.futures.as_completed(waiting):
-            off = done.result()
-            failed += bool(off)
-            print(("FAILED  " if off else "ok      ") + waiting[done].name, flush=True)
-            for line in off:
-                print(f"        {line}", flush=True)
-            if off:
-                print(f"        fault: {waiting[done].fault}", flush=True)
-    print(f"{len(cases) - failed} of {len(cases)} cases hold")
-    return failed
+            tell(waiting[done], done.result())
+            if done.result():
+                failed.append(waiting[done])
+    if 0 < len(failed) <= AGAIN_MAX:
+        print(f"once more, alone: {len(failed)}")
+        again = [(case, run(case, library)) for case in failed]
+        for case, off in again:
+            tell(case, off)
+        failed = [case for case, off in again if off]
+    print(f"{len(cases) - len(failed)} of {len(cases)} cases hold")
+    return len(failed)
 
 
 def main():
