@@ -1,6 +1,6 @@
 """The ranks of a small job that does what it is told and says what it saw, for matrix.py.
 
-    guest.py --library PATH --ranks N --folder F --patience S [--rank R] STEP…
+    guest.py --library PATH --ranks N --folder F --patience S [--rank R] [--short] STEP…
 
 Without --rank it runs all ranks as threads of one process, else that rank. Steps are the same on
 every rank: a collective's name, `init`, `finalize`, `destroy`, `abort`, `group:X,Y`. Each prints
@@ -45,6 +45,7 @@ class Rank:
     def __init__(self, library, options, rank):
         self.nccl, self.rank, self.ranks = library, rank, options.ranks
         self.folder, self.patience = pathlib.Path(options.folder), options.patience
+        self.lives_on = not options.short
         self.comm, self.had_trouble, self.buffers = ctypes.c_void_p(), False, []
 
     # -- what a step does: a function without arguments that returns a result and the data's verdict
@@ -227,7 +228,9 @@ class Rank:
             result = self.nccl.ncclCommAbort(self.comm)
             say(rank=self.rank, aborted=NAMES[result], ms=round((time.monotonic() - at) * 1e3))
             self.comm = ctypes.c_void_p()
-        self.live_on(self.meet("over"))
+        alive = self.meet("over")
+        if self.lives_on:
+            self.live_on(alive)
 
     def live_on(self, alive):
         """A new communicator of those that are left, used and destroyed."""
@@ -252,6 +255,7 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--patience", type=float, required=True)
     parser.add_argument("--rank", type=int)
+    parser.add_argument("--short", action="store_true", help="no new communicator at the end")
     parser.add_argument("steps", nargs="+")
     options = parser.parse_args()
     library = ctypes.CDLL(options.library, mode=ctypes.RTLD_GLOBAL)

@@ -67,6 +67,8 @@ class Case:
     subject: str
     sight: Sight
 
+    is_short = False  # the ranks that live make a new communicator at the end
+
     @property
     def name(self):
         return f"{self.row}/{self.call}/{self.phase}/{self.subject}"
@@ -226,6 +228,7 @@ def start(case, library, folder, attempt):
     patience = case.sight.within_ms / 1e3
     command = [sys.executable, "-B", str(HERE / "guest.py"), "--library", library,
                "--ranks", str(RANKS), "--folder", str(marks), "--patience", str(patience)]
+    command += ["--short"] if case.is_short else []
     own = [[]] if case.subject == "threads" else [["--rank", str(r)] for r in range(RANKS)]
     started = []
     for rank, arguments in enumerate(own):
@@ -327,13 +330,22 @@ def judge_ends(case, job):
             yield f"process of rank {ranks[0]} ended with {end}: {job.stderr[-300:]}"
 
 
-def judge_journal(case, folder):
+def journal_of(folder):
     lines = []
     for path in glob.glob(f"{folder}/run/journal/*.jsonl"):
         lines += [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
-    told = [line for line in lines if not line.get("refused")]
+    return lines
+
+
+def firings(folder):
+    """Faults and ranks, as the journal has them."""
+    return [(line.get("fault"), line.get("rank")) for line in journal_of(folder)
+            if not line.get("refused")]
+
+
+def judge_journal(case, folder):
+    lines, fired = journal_of(folder), firings(folder)
     refused = [line["refused"] for line in lines if line.get("refused")]
-    fired = [(line.get("fault"), line.get("rank")) for line in told]
     if fired != [(case.row, FAULTY)]:
         yield f"the journal tells of {fired}, not of one firing of {case.row} on rank {FAULTY}"
     if case.sight.refused and not any(case.sight.refused in text for text in refused):
