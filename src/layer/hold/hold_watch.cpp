@@ -58,14 +58,14 @@ Status HoldWatch::expect() {
 void HoldWatch::cancel() {
   const std::lock_guard lock(mutex_);
   --expected_count_;
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void HoldWatch::add(std::shared_ptr<Hold> hold, driver::GateCell& cell, bool by_gpu) {
   const std::lock_guard lock(mutex_);
   --expected_count_;
   held_.add(std::move(hold), cell, by_gpu);
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 bool HoldWatch::is_running() const {
@@ -77,12 +77,13 @@ HoldWatch::~HoldWatch() {
   if (thread_.joinable() && process_ != ::getpid()) {
     // There is nothing to wait for, and the mutex may have been anybody's when the process forked.
     static_cast<void>(new std::thread(std::move(thread_)));
+    static_cast<void>(changed_.release());
     return;
   }
   {
     const std::lock_guard lock(mutex_);
     is_stopped_ = true;
-    changed_.notify_all();
+    changed_->notify_all();
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -93,7 +94,7 @@ void HoldWatch::run() {
   while (!is_stopped_) {
     const std::uint64_t next_ns = held_.look(steady_ns());
     if (held_.empty() && expected_count_ == 0) break;
-    changed_.wait_for(lock, std::chrono::nanoseconds(next_ns));
+    changed_->wait_for(lock, std::chrono::nanoseconds(next_ns));
   }
   is_running_ = false;
 }

@@ -64,7 +64,8 @@ class HoldWatch {
   void run();
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  // On the heap: a forked child, which has no thread that waits in it, must not destroy it.
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   HeldStreams held_;
   std::size_t expected_count_ = 0;
   bool is_running_ = false;
