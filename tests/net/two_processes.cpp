@@ -38,8 +38,8 @@ std::uint64_t generation() { return board->generation.load(); }
 
 int rule_for(const sabot_link_query_t* query, sabot_link_rule_t* rule) {
   if (query->size < sizeof *query || rule->size < sizeof *rule) return -1;
-  board->asked_rank = query->world_rank;
-  board->asked_peer = query->peer_world_rank;
+  if (query->world_rank == 0 || query->world_rank == 1)
+    board->asked_peer[query->world_rank] = query->peer_world_rank;
   *rule = {};
   rule->size = sizeof *rule;
   if (query->world_rank != 0) return 0;

@@ -34,7 +34,7 @@ struct Board {
   std::atomic<std::uint64_t> generation;
   std::atomic<std::uint32_t> effects;  // of rank 0's rule, for all its peers
   std::atomic<std::uint64_t> delay_ns, rate, until_ns;
-  std::atomic<int> asked_rank, asked_peer;  // of the last question for a rule
+  std::atomic<int> asked_peer[2];  // by rank: the peer of its last question for a rule
   std::atomic<bool> has_sabot;
   char text[2][4096];  // what each rank found wrong, "" = nothing
 };
