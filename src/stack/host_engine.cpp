@@ -1,6 +1,7 @@
 // The host engine, configured from the settings of this process, and heeding its link faults.
 #include <memory>
 
+#include "base/clock.hpp"
 #include "comm/host_api.hpp"
 #include "layer/effects/link_rules.hpp"
 #include "stack/product.hpp"
@@ -24,7 +25,7 @@ class CommRules final : public link::net::RuleSource {
 
   std::uint64_t generation() const override { return rules_.generation(); }
   sabot_link_rule_t rule_for(int peer) const override {
-    return rules_.within(comm_, rank_, peer, link::net::now_ns());
+    return rules_.within(comm_, rank_, peer, monotonic_ns());
   }
 
  private:

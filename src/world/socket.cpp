@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -81,13 +80,6 @@ Result<Fd> open_socket(int family, int type) {
 constexpr int kSendFlags = MSG_NOSIGNAL;
 
 }  // namespace
-
-std::uint64_t monotonic_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 Result<Fd> listen_tcp(Address& address) {
   const int family = address.is_ipv6 ? AF_INET6 : AF_INET;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "world/unique_id.hpp"
@@ -25,8 +26,6 @@ struct Patience {
   std::function<Status()> interruption;  // asked every kPollMs; an error ends the wait with it
 };
 inline constexpr int kPollMs = 20;
-
-std::uint64_t monotonic_ns();
 
 // Descriptors in one packet; the kernel's own limit (SCM_MAX_FD) is 253.
 inline constexpr std::size_t kFdsPerPacketMax = 128;

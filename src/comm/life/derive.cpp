@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "base/clock.hpp"
 #include "base/random.hpp"
 #include "world/socket.hpp"
 
@@ -92,7 +93,7 @@ Status check_not_declared_failed(const Derivation& step) {
 
 template <typename T>
 Result<T> await_blob(const Derivation& step, int rank, std::uint64_t key) {
-  const std::uint64_t deadline = world::monotonic_ns() + step.parent.options.timeout_ns;
+  const std::uint64_t deadline = monotonic_ns() + step.parent.options.timeout_ns;
   host::Waiter waiter(true);
   for (;;) {
     // Looked for after its life: what a rank put before it died counts.
@@ -105,7 +106,7 @@ Result<T> await_blob(const Derivation& step, int rank, std::uint64_t key) {
     SABOT_TRY(check_not_declared_failed(step));
     if (!present.ok()) return present.error();
     if (step.interruption) SABOT_TRY(step.interruption());
-    if (world::monotonic_ns() >= deadline) {
+    if (monotonic_ns() >= deadline) {
       return Error(Code::kTimeout,
                    rank_text(rank) + " did not call in time (" +
                        std::to_string(step.parent.options.timeout_ns / 1'000'000'000) +

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.hpp"
 #include "world/socket.hpp"
 
 namespace sabot::comm::life {
@@ -20,7 +21,7 @@ Status await_idle(Comm& comm, std::uint64_t deadline) {
   host::Waiter waiter(true);
   while (!comm.is_idle()) {
     if (comm.seat.endpoint->aborted()) return {};
-    if (world::monotonic_ns() >= deadline) {
+    if (monotonic_ns() >= deadline) {
       return Error(Code::kTimeout, "operations were still running after " +
                                        seconds(comm.options.timeout_ns) + "; they were cut off");
     }
@@ -36,7 +37,7 @@ Status await_taken(Comm& comm, std::uint64_t deadline) {
     const Progress progress = endpoint.advance_finalize();
     if (progress == Progress::kDone) return {};
     if (progress == Progress::kFailed) return endpoint.async_error();
-    if (world::monotonic_ns() >= deadline) {
+    if (monotonic_ns() >= deadline) {
       return Error(Code::kTimeout, "peers had not taken all that this rank sent after " +
                                        seconds(comm.options.timeout_ns));
     }
@@ -45,7 +46,7 @@ Status await_taken(Comm& comm, std::uint64_t deadline) {
 }
 
 Status quiesce(Comm& comm) {
-  const std::uint64_t deadline = world::monotonic_ns() + comm.options.timeout_ns;
+  const std::uint64_t deadline = monotonic_ns() + comm.options.timeout_ns;
   SABOT_TRY(await_idle(comm, deadline));
   return await_taken(comm, deadline);
 }
@@ -94,7 +95,7 @@ Status destroy(CommRef& comm) {
   } else if (phase == Phase::kFinalizing) {
     await_alone(comm);  // the thread that finalizes is inside
   } else if (phase != Phase::kFailed) {
-    outcome = await_idle(*comm, world::monotonic_ns() + comm->options.timeout_ns);
+    outcome = await_idle(*comm, monotonic_ns() + comm->options.timeout_ns);
     if (!outcome.ok()) comm->abort();
     const bool healthy = outcome.ok() && comm->seat.endpoint->async_error().ok();
     // What breaks from here on no longer concerns this rank.
@@ -114,11 +115,11 @@ Status destroy(CommRef& comm) {
 }
 
 void await_alone(const CommRef& comm) {
-  const std::uint64_t deadline = world::monotonic_ns() + kAbortWait_ns;
+  const std::uint64_t deadline = monotonic_ns() + kAbortWait_ns;
   host::Waiter waiter(true);
   // users() first: a reference that stops waiting in between is counted twice, never missed.
   while (comm.users() > 1 + comm->waiting.load()) {
-    if (world::monotonic_ns() >= deadline) return;
+    if (monotonic_ns() >= deadline) return;
     waiter.pause();
   }
 }

@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "drill/keep/leftovers.hpp"
 #include "drill/keep/process_tree.hpp"
@@ -28,8 +29,6 @@ namespace {
 
 constexpr std::uint64_t kMsNs = 1'000'000;
 constexpr std::size_t kStuckMax = 32;
-
-std::uint64_t monotonic_ns() { return run::now().monotonic_ns; }
 
 // The keeper holds nothing of the drill's: neither its terminal nor the sockets of other keepers,
 // whose closing tells them that the drill is gone.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/clock.hpp"
 #include "engine/host/endpoint.hpp"
 #include "engine/host/state.hpp"
 
@@ -47,12 +48,7 @@ void nap(std::uint64_t ns) {
 
 }  // namespace
 
-std::uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t now_ns() { return monotonic_ns(); }
 
 void Waiter::begin() {
   rounds_ = 0;

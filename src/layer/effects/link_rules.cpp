@@ -2,20 +2,14 @@
 #include "layer/effects/link_rules.hpp"
 
 #include <sched.h>
-#include <time.h>
 
 #include <cstring>
 #include <string>
 
+#include "base/clock.hpp"
+
 namespace sabot::layer {
 namespace {
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::uint32_t effect_of(scenario::LinkKind kind) {
   switch (kind) {
@@ -83,7 +77,7 @@ LinkRules::Rule* LinkRules::row_for(const abi::Call& call, FaultId fault, std::u
 Status LinkRules::apply(const scenario::Act& act, const abi::Call& call, Carrier carrier,
                         FaultId fault, std::string_view name) {
   SABOT_TRY(check(act, call, carrier));
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = monotonic_ns();
   const Lock lock(locked_);
   Rule* rule = row_for(call, fault, now);
   if (rule == nullptr)

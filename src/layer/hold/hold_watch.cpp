@@ -10,14 +10,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/clock.hpp"
+
 namespace sabot::layer {
 namespace {
-
-std::uint64_t steady_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
 
 // The application's signals are not for a thread that it does not know.
 class SignalsBlocked {
@@ -92,7 +88,7 @@ void HoldWatch::run() {
   ::pthread_setname_np(::pthread_self(), "sabot-holds");
   std::unique_lock lock(mutex_);
   while (!is_stopped_) {
-    const std::uint64_t next_ns = held_.look(steady_ns());
+    const std::uint64_t next_ns = held_.look(monotonic_ns());
     if (held_.empty() && expected_count_ == 0) break;
     changed_->wait_for(lock, std::chrono::nanoseconds(next_ns));
   }

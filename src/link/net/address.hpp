@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/result.hpp"
 
@@ -38,8 +39,5 @@ int connection_error(int fd);
 void prepare_for_messages(int fd);
 // Closes so that the peer gets a reset instead of an orderly end.
 void close_with_reset(Fd& fd);
-
-// CLOCK_MONOTONIC.
-std::uint64_t now_ns();
 
 }  // namespace sabot::link::net

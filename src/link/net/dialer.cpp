@@ -19,7 +19,7 @@ bool is_worth_a_retry(int error) {
 }  // namespace
 
 std::list<Dialer::Attempt>::iterator Dialer::find(const void* key, const Handle& handle) {
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = monotonic_ns();
   for (auto attempt = attempts_.begin(); attempt != attempts_.end();) {
     if (attempt->key == key && attempt->handle.nonce == handle.nonce) {
       attempt->asked_ns = now;

@@ -239,13 +239,13 @@ TEST_F(FlowTest, ADelayCountsFromThePostAndKeepsTheOrder) {
   rules0_.set(SABOT_LINK_DELAY, kDelayNs);
   std::byte one{1}, two{2}, got[2]{};
   Request* received[2] = {receiver_->post(&got[0], 1), receiver_->post(&got[1], 1)};
-  const std::uint64_t begin = now_ns();
+  const std::uint64_t begin = monotonic_ns();
   Request* sent[2] = {sender_->post(&one, 1), sender_->post(&two, 1)};
   for (Request* request : sent)
     ASSERT_TRUE(eventually([&] { return is_done(*sender_, *request); }));
   for (Request* request : received)
     ASSERT_TRUE(eventually([&] { return is_done(*receiver_, *request); }));
-  EXPECT_GE(now_ns() - begin, kDelayNs);
+  EXPECT_GE(monotonic_ns() - begin, kDelayNs);
   EXPECT_EQ(got[0], one);
   EXPECT_EQ(got[1], two);
 }
@@ -262,7 +262,7 @@ TEST_F(FlowTest, ADelayThatEndsReleasesWhatItHolds) {
 
 TEST_F(FlowTest, ARuleEndsAtItsLimitWithoutANewGeneration) {
   connect();
-  rules0_.set(SABOT_LINK_PARTITION, 0, 0, now_ns() + 20'000'000);
+  rules0_.set(SABOT_LINK_PARTITION, 0, 0, monotonic_ns() + 20'000'000);
   std::byte byte{1};
   Request* sending = sender_->post(&byte, 1);
   ASSERT_FALSE(is_done(*sender_, *sending));
@@ -274,7 +274,7 @@ TEST_F(FlowTest, AThrottleLetsNoMoreThanItsRatePass) {
   constexpr std::uint64_t kRate = 10'000'000;
   rules0_.set(SABOT_LINK_THROTTLE, 0, kRate);
   std::vector<std::byte> sent = pattern(1'000'000, 9), buffer(sent.size());
-  const std::uint64_t begin = now_ns();
+  const std::uint64_t begin = monotonic_ns();
   Request* sending = sender_->post(sent.data(), sent.size());
   Request* receiving = receiver_->post(buffer.data(), buffer.size());
   bool is_sent = false;
@@ -283,7 +283,7 @@ TEST_F(FlowTest, AThrottleLetsNoMoreThanItsRatePass) {
     return is_done(*receiver_, *receiving);
   }));
   // 100 ms at this rate; a portion of 5 ms is let go before it is paid for.
-  EXPECT_GE(now_ns() - begin, 94'000'000U);
+  EXPECT_GE(monotonic_ns() - begin, 94'000'000U);
   EXPECT_TRUE(buffer == sent);
 }
 

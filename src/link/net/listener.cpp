@@ -41,7 +41,7 @@ Status Listener::let_in() {
     Fd fd = SABOT_TRY(next_connection(fd_.get()));
     if (!fd.valid()) return {};
     if (strangers_.size() == kStrangersMax) strangers_.erase(strangers_.begin());
-    strangers_.push_back({std::move(fd), now_ns() + kGreetingPatienceNs, 0, {}});
+    strangers_.push_back({std::move(fd), monotonic_ns() + kGreetingPatienceNs, 0, {}});
   }
   return {};
 }
@@ -55,7 +55,7 @@ Listener::Standing Listener::hear(Stranger& stranger) {
       continue;
     }
     const bool may_come = got < 0 && (errno == EAGAIN || errno == EINTR);
-    return may_come && now_ns() < stranger.deadline_ns ? Standing::kWaiting : Standing::kGone;
+    return may_come && monotonic_ns() < stranger.deadline_ns ? Standing::kWaiting : Standing::kGone;
   }
   const Result<Greeting> greeting = read_greeting(stranger.bytes);
   if (!greeting.ok() || greeting->nonce != handle_.nonce) return Standing::kGone;

@@ -31,7 +31,7 @@ class HandRules final : public RuleSource {
   }
   std::uint64_t generation() const override { return generation_; }
   sabot_link_rule_t rule_for(int) const override {
-    const bool is_over = rule_.until_ns != 0 && now_ns() >= rule_.until_ns;
+    const bool is_over = rule_.until_ns != 0 && monotonic_ns() >= rule_.until_ns;
     return is_over ? sabot_link_rule_t{} : rule_;
   }
 
@@ -55,8 +55,8 @@ inline std::array<std::byte, kHandleBytes> bytes_of(const Handle& handle) {
 // Asks again until the answer is there or a minute is over, which only bounds hangs.
 template <typename Ask>
 bool eventually(Ask ask) {
-  const std::uint64_t deadline = now_ns() + 60'000'000'000;
-  while (now_ns() < deadline)
+  const std::uint64_t deadline = monotonic_ns() + 60'000'000'000;
+  while (monotonic_ns() < deadline)
     if (ask()) return true;
   return false;
 }

@@ -30,7 +30,7 @@ class RuleView {
   // What holds now.
   const sabot_link_rule_t& now() {
     const std::uint64_t generation = source_.generation();
-    const bool is_over = rule_.until_ns != 0 && now_ns() >= rule_.until_ns;
+    const bool is_over = rule_.until_ns != 0 && monotonic_ns() >= rule_.until_ns;
     if (generation != generation_ || is_over) {
       generation_ = generation;
       rule_ = source_.rule_for(peer_);

@@ -30,7 +30,7 @@ struct Sender::Batch {
 // the delay began, if that was later.
 bool Sender::may_leave(const sabot_link_rule_t& rule, Request& request) {
   if ((rule.effects & SABOT_LINK_DELAY) == 0) return true;
-  const std::uint64_t now = now_ns();
+  const std::uint64_t now = monotonic_ns();
   if (request.posted_ns == 0) request.posted_ns = now;
   return now >= request.posted_ns + rule.delay_ns;
 }
@@ -75,7 +75,7 @@ Status Sender::progress(const sabot_link_rule_t& rule) {
     Batch batch;
     const bool is_throttled =
         (rule.effects & SABOT_LINK_THROTTLE) != 0 && rule.rate_bytes_per_s != 0;
-    const std::uint64_t now = is_throttled ? now_ns() : 0;
+    const std::uint64_t now = is_throttled ? monotonic_ns() : 0;
     if (is_throttled) batch.bytes_max = pace().allowance(~0U, rule.rate_bytes_per_s, now);
     gather(rule, batch);
     if (batch.bytes == 0) return {};

@@ -2,10 +2,9 @@
 //
 // They neither open the stack nor allocate: a process whose first call is still to come has no
 // rules, and a carrier asks before everything that it moves.
-#include <time.h>
-
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "layer/effects/link_rules.hpp"
 #include "sabot/link.h"
 
@@ -21,12 +20,8 @@ SABOT_PUBLIC int sabot_link_rule_for(const sabot_link_query_t* query, sabot_link
     return -1;
   sabot::layer::LinkRules& rules = sabot::layer::LinkRules::process();
   rules.note_carrier(sabot::layer::LinkRules::Carrier::kNetPlugin);
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  const std::uint64_t now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-                               static_cast<std::uint64_t>(now.tv_nsec);
   const size_t size = rule->size;
-  *rule = rules.between(query->world_rank, query->peer_world_rank, now_ns);
+  *rule = rules.between(query->world_rank, query->peer_world_rank, sabot::monotonic_ns());
   rule->size = size;
   return 0;
 }
